@@ -1,0 +1,513 @@
+"""The linear-chain conditional random field as pure functions of tensors.
+
+One sequence of n kept positions with emissions `e` (n, k), transitions `T` (k, k), start scores `s`
+(k,) and end scores `q` (k,) gives every path y = (y_1, ..., y_n) of labels the score
+
+    score(y) = s[y_1] + sum_t e[t, y_t] + sum_{t > 1} T[y_{t-1}, y_t] + q[y_n]
+
+and the probability p(y) = exp(score(y)) / Z, where Z sums exp(score) over all k^n paths (Lafferty,
+McCallum and Pereira, "Conditional Random Fields", ICML 2001). Scores are natural logarithms.
+
+Axes: `b` batch, `t` time, `i`, `j`, `k` labels; `T[i, j]` scores label i FOLLOWED BY label j.
+
+A mask `(b, t)`, true or non-zero = keep, removes positions from the chain: every result equals that
+of the sequence with these positions cut out, wherever they stand. A row of emissions that is minus
+infinity in all k places is removed as well; a single minus infinity forbids one label there. What
+stands at removed positions, NaN included, changes nothing and receives zero gradient. A sequence
+without any position has the one empty path, of score 0.
+
+How it is computed. Boundary scores are folded into the emissions of the first and last kept
+position. One sweep along time carries a message from position to position; run forwards and
+backwards it gives everything else without another loop. The sweep exists for three semirings:
+scaled probabilities (a matrix product a step, no exponentials inside), their logarithms (no
+underflow, k^2 exponentials a step) and max-plus (Viterbi). Sums take the scaled form whenever it
+provably loses nothing, decided batch by batch at run time. Gradients are closed forms (marginals),
+so no loop is ever differentiated.
+"""
+
+from collections import namedtuple
+
+from keras import ops
+
+from keras_crf.compilation import compiled
+
+# float32 underflows 87 nats below 1; the rest is room for products of several factors.
+_SAFE_RANGE = 80.0
+
+
+# === Public functions ===
+
+
+def path_score(emissions, tags, transitions, start=None, end=None, mask=None):
+    """Score of given paths.
+
+    Args:
+        emissions: `(b, t, k)` raw scores in nats.
+        tags: `(b, t)` integer labels. A label outside `0..k-1` at a kept position makes the
+            sequence's score NaN. Or `(b, t, k)` label weights (one-hot or soft), which give the
+            expected score under independent labels.
+        transitions: `(k, k)`; `[i, j]` scores label i followed by label j.
+        start: `(k,)` scores of the first label, or None for zeros.
+        end: `(k,)` scores of the last label, or None for zeros.
+        mask: `(b, t)`, true or non-zero = keep; None keeps all.
+
+    Returns:
+        `(b,)` float32 in nats, differentiable in all scores (and in soft `tags`).
+    """
+    unary, transitions = _fold(emissions, transitions, start, end, mask)
+    return _score(unary, _as_tags(tags, unary), transitions)
+
+
+def log_partition(emissions, transitions, start=None, end=None, mask=None):
+    """Logarithm of Z, the sum of exp(score) over all paths.
+
+    Arguments as in `path_score`. The gradients are the expected counts: marginals for `emissions`,
+    pairwise marginals summed over time for `transitions`.
+
+    Returns:
+        `(b,)` float32 in nats; 0 for a sequence without kept positions.
+    """
+    unary, transitions = _fold(emissions, transitions, start, end, mask)
+    small_unary, small_transitions, offset = _shift(unary, transitions)
+    return _log_partition(small_unary, small_transitions) + offset
+
+
+def log_likelihood(emissions, tags, transitions, start=None, end=None, mask=None):
+    """Logarithm of the probability of given paths.
+
+    Arguments as in `path_score`. Numerator and normaliser are both taken relative to the largest
+    scores, so that nothing large cancels: a near-certain path keeps its digits whatever the size of
+    the emissions.
+
+    Returns:
+        `(b,)` float32 in nats, never positive for integer tags; minus infinity for a forbidden
+        path; 0 for a sequence without kept positions.
+    """
+    unary, transitions = _fold(emissions, transitions, start, end, mask)
+    unary, transitions, _ = _shift(unary, transitions)
+    tags = _as_tags(tags, unary)
+    value = _score(unary, tags, transitions) - _log_partition(unary, transitions)
+    if len(tags.shape) == 3:
+        return value
+    # A probability is at most 1: what lies above is rounding, and the gradient should not notice.
+    return value - ops.stop_gradient(ops.where(value > 0, value, 0.0))
+
+
+def marginals(emissions, transitions, start=None, end=None, mask=None):
+    """Probability of every label at every position, given the whole sequence.
+
+    Arguments as in `path_score`. Computed by the forward-backward algorithm (Rabiner, "A tutorial
+    on hidden Markov models", Proc. IEEE 1989). Not differentiable: gradients stop here.
+
+    Returns:
+        `(b, t, k)` float32; kept positions sum to 1, removed ones are 0.
+    """
+    unary, transitions = _fold(emissions, transitions, start, end, mask)
+    unary, transitions, _ = _shift(ops.stop_gradient(unary), ops.stop_gradient(transitions))
+    return _marginals(unary, transitions)
+
+
+def viterbi(emissions, transitions, start=None, end=None, mask=None, pad_value=-1):
+    """The path of highest score (Viterbi, IEEE Trans. Information Theory 1967).
+
+    Arguments as in `path_score`. Between paths of equal score the lower label wins, from the last
+    position backwards, as in `keras_crf.ViterbiDecoder`.
+
+    Args:
+        pad_value: what stands at removed positions.
+
+    Returns:
+        `(b, t)` int32.
+    """
+    unary, transitions = _fold(emissions, transitions, start, end, mask)
+    path = _viterbi(ops.stop_gradient(unary), ops.stop_gradient(transitions))
+    return ops.where(_kept(unary), path, pad_value)
+
+
+# === From arguments to a chain without boundaries ===
+
+
+def _fold(emissions, transitions, start, end, mask):
+    """Check shapes; return unary scores (b, t, k), -inf where removed, and transitions (k, k)."""
+    emissions, transitions = _float32(emissions), _float32(transitions)
+    _check_shapes(emissions, transitions, start, end, mask)
+    kept = _kept(emissions)
+    if mask is not None:
+        kept = ops.logical_and(kept, ops.cast(mask, "bool"))
+    unary = emissions
+    rank = ops.cumsum(ops.cast(kept, "int32"), axis=1)  # (b, t), 1 at the first kept position
+    if start is not None:
+        unary = unary + ops.where((rank == 1)[..., None], _float32(start), 0.0)
+    if end is not None:
+        unary = unary + ops.where((rank == rank[:, -1:])[..., None], _float32(end), 0.0)
+    return ops.where(kept[..., None], unary, -float("inf")), transitions
+
+
+def _float32(scores):
+    return ops.cast(ops.convert_to_tensor(scores), "float32")
+
+
+def _kept(unary):
+    """(b, t): False where a row is -inf in all k places. Any NaN keeps the row, and shows."""
+    return ops.logical_not(ops.all(unary == -float("inf"), axis=-1))
+
+
+def _check_shapes(emissions, transitions, start, end, mask):
+    k = emissions.shape[-1] if len(emissions.shape) == 3 else None
+    if k is None:
+        raise ValueError(
+            "`emissions` must have the shape (batch, time, labels), with a known number of labels. "
+            f"Received: {tuple(emissions.shape)}"
+        )
+    if tuple(transitions.shape) != (k, k):
+        raise ValueError(
+            f"`transitions` must have the shape {(k, k)}, as `emissions` has {k} labels. "
+            f"Received: {tuple(transitions.shape)}"
+        )
+    for name, scores in (("start", start), ("end", end)):
+        if scores is not None and tuple(ops.shape(scores)) != (k,):
+            raise ValueError(
+                f"`{name}` must have the shape {(k,)}, one score a label. "
+                f"Received: {tuple(ops.shape(scores))}"
+            )
+    if mask is not None:
+        _check_batch_and_time("mask", mask, emissions)
+
+
+def _check_batch_and_time(name, value, emissions, rank=2):
+    known = [
+        a == b or None in (a, b)
+        for a, b in zip(value.shape[:2], emissions.shape[:2], strict=True)
+    ]
+    if len(value.shape) != rank or not all(known):
+        raise ValueError(
+            f"`{name}` must have the shape {tuple(emissions.shape[:rank])}, as `emissions` has "
+            f"{tuple(emissions.shape)}. Received: {tuple(value.shape)}"
+        )
+
+
+def _as_tags(tags, unary):
+    """Integer tags (b, t) int32, or label weights (b, t, k) float32, checked against `unary`."""
+    tags = ops.convert_to_tensor(tags)
+    if len(tags.shape) == 3:
+        _check_batch_and_time("tags", tags, unary, rank=3)
+        return ops.cast(tags, "float32")
+    _check_batch_and_time("tags", tags, unary)
+    return ops.cast(tags, "int32")
+
+
+def _shift(unary, transitions):
+    """Make the largest score of every row, and of the transitions, zero.
+
+    Returns unary, transitions and the `(b,)` amount by which every path's score has dropped.
+    """
+    kept = _kept(unary)
+    peaks = ops.stop_gradient(ops.where(kept, ops.max(unary, axis=-1), 0.0))  # (b, t)
+    peak = ops.stop_gradient(ops.max(transitions))
+    steps = ops.maximum(ops.sum(ops.cast(kept, "float32"), axis=1) - 1.0, 0.0)
+    offset = ops.sum(peaks, axis=1) + ops.where(steps > 0, steps * peak, 0.0)
+    return unary - _finite(peaks)[..., None], transitions - _finite(peak), offset
+
+
+def _finite(peak):
+    """The value to subtract: -inf minus itself would be NaN."""
+    return ops.where(peak == -float("inf"), 0.0, peak)
+
+
+# === Scores of given paths ===
+
+
+def _score(unary, tags, transitions):
+    score = _hard_score if len(tags.shape) == 2 else _soft_score
+    return score(unary, tags, transitions)
+
+
+def _hard_score(unary, tags, transitions):
+    """Gathered forward; the gradient is one-hot products, which are deterministic everywhere."""
+    k = unary.shape[-1]
+    kept = _kept(unary)
+    valid = ops.logical_or(ops.logical_not(kept), ops.logical_and(tags >= 0, tags < k))
+    known = ops.where(ops.all(valid, axis=1), 0.0, float("nan"))  # (b,)
+    tags = ops.clip(tags, 0, k - 1)
+    before = _previous_kept(kept)  # (b, t)
+    paired = ops.logical_and(kept, before >= 0)
+    tags_before = ops.take_along_axis(tags, ops.maximum(before, 0), axis=1)
+
+    @ops.custom_gradient
+    def score(unary, transitions):
+        points = ops.take_along_axis(unary, tags[..., None], axis=2)[..., 0]  # (b, t)
+        steps = ops.take(ops.reshape(transitions, (-1,)), tags_before * k + tags)  # (b, t)
+        total = ops.where(kept, points, 0.0) + ops.where(paired, steps, 0.0)
+
+        def gradient(*args, upstream=None):
+            upstream = args[-1] if upstream is None else upstream  # (b,)
+            weights = upstream[:, None] * ops.cast(kept, "float32")
+            at = ops.one_hot(tags, k, dtype="float32") * weights[..., None]
+            of = ops.one_hot(ops.where(paired, tags_before, -1), k, dtype="float32")
+            return at, ops.einsum("bti,btj->ij", of, at)
+
+        return ops.sum(total, axis=1), gradient
+
+    return score(unary, transitions) + known
+
+
+def _soft_score(unary, weights, transitions):
+    kept = _kept(unary)
+    weights = ops.where(kept[..., None], weights, 0.0)
+    before = _previous_kept(kept)  # (b, t)
+    rows = ops.take_along_axis(weights, ops.maximum(before, 0)[..., None], axis=1)
+    rows = ops.where((before >= 0)[..., None], rows, 0.0)  # (b, t, k), weights one step earlier
+    points = ops.sum(_weighted(weights, unary), axis=(1, 2))
+    steps = _finite_part(transitions)
+    forbidden = ops.cast(transitions == -float("inf"), "float32")
+    illegal = ops.einsum("bti,ij,btj->b", rows, forbidden, weights) > 0
+    steps = ops.einsum("bti,ij,btj->b", rows, steps, weights)
+    return points + ops.where(illegal, -float("inf"), steps)
+
+
+def _weighted(weights, scores):
+    """weights * scores where a weight of zero is worth nothing, even against -inf."""
+    used = weights != 0
+    return ops.where(used, weights * ops.where(used, scores, 0.0), 0.0)
+
+
+def _finite_part(scores):
+    return ops.where(scores == -float("inf"), 0.0, scores)
+
+
+def _previous_kept(kept):
+    """(b, t) index of the kept position before each position, -1 where there is none."""
+    indices = ops.where(kept, ops.arange(ops.shape(kept)[1], dtype="int32"), -1)
+    if kept.shape[1] is None:
+        return _running_maximum_before(indices)
+    return _running_maximum_before_by_doubling(indices, kept.shape[1])
+
+
+def _running_maximum_before(indices):
+    def step(latest, index):
+        return ops.maximum(latest, index), latest
+
+    none = ops.full_like(indices[:, 0], -1)
+    return ops.transpose(_scan(step, none, ops.transpose(indices), idle=-1)[1])
+
+
+def _running_maximum_before_by_doubling(indices, length):
+    """log2(t) whole-array steps in place of t small ones."""
+
+    def shifted(values, by):
+        return ops.pad(values[:, : length - by], ((0, 0), (by, 0)), constant_values=-1)
+
+    latest = shifted(indices, 1)
+    for by in (2**n for n in range((length - 1).bit_length())):
+        latest = ops.maximum(latest, shifted(latest, by))
+    return latest
+
+
+# === One sweep for three semirings ===
+
+# `none` is the state before the first kept position and the potential of a removed one; `one` is
+# neutral for `join`; `pass_on` sends states (..., k) through a (k, k) matrix; `normalise` keeps
+# states in range.
+_Semiring = namedtuple("_Semiring", "none one join pass_on normalise")
+
+
+def _log_sum_exp(scores, axis, keepdims=False):
+    """-inf where everything is: no NaN from -inf minus -inf."""
+    peak = _finite(ops.max(scores, axis=axis, keepdims=True))
+    total = ops.log(ops.sum(ops.exp(scores - peak), axis=axis, keepdims=True)) + peak
+    return total if keepdims else ops.squeeze(total, axis)
+
+
+def _reciprocal(total):
+    """1 / total, and 0 for the empty sum of a removed position."""
+    return ops.where(total == 0, 0.0, 1.0 / ops.where(total == 0, 1.0, total))
+
+
+def _matmul(states, matrix):
+    if matrix.shape[0] > 16:
+        return ops.matmul(states, matrix)
+    return ops.sum(states[..., :, None] * matrix, axis=-2)  # fuses; a tiny product call does not
+
+
+_SCALED = _Semiring(
+    none=0.0,
+    one=1.0,
+    join=ops.multiply,
+    pass_on=_matmul,
+    normalise=lambda states: states * _reciprocal(ops.sum(states, axis=-1, keepdims=True)),
+)
+_LOG = _Semiring(
+    none=-float("inf"),
+    one=0.0,
+    join=ops.add,
+    pass_on=lambda states, matrix: _log_sum_exp(states[..., :, None] + matrix, axis=-2),
+    normalise=lambda states: states - _finite(_log_sum_exp(states, axis=-1, keepdims=True)),
+)
+_MAX = _Semiring(
+    none=-float("inf"),
+    one=0.0,
+    join=ops.add,
+    pass_on=lambda states, matrix: ops.max(states[..., :, None] + matrix, axis=-2),
+    normalise=lambda states: states - _finite(ops.max(states, axis=-1, keepdims=True)),
+)
+
+
+def _arriving(semiring, states, matrix):
+    """Messages that reach a position from the state on its far side; `one` if there is none."""
+    empty = ops.all(states == semiring.none, axis=-1, keepdims=True)
+    return ops.where(empty, semiring.one, semiring.pass_on(states, matrix))
+
+
+def _sweep(semiring, potentials, matrix, reverse=False):
+    """Carry a state along time and record, at every position, the state before it is visited.
+
+    Args:
+        potentials: `(t, b, k)` local factors; a row of `none` is passed over.
+        matrix: `(k, k)` from the position already visited to the next one.
+        reverse: start from the last position.
+
+    Returns:
+        The state after the whole sweep `(b, k)`, and the states before each position `(t, b, k)`:
+        that of the nearest kept position on the side where the sweep began, or a row of `none`.
+    """
+
+    def step(state, potential):
+        visited = semiring.join(_arriving(semiring, state, matrix), potential)
+        removed = ops.all(potential == semiring.none, axis=-1, keepdims=True)
+        return ops.where(removed, state, semiring.normalise(visited)), state
+
+    nothing = ops.full_like(ops.max(potentials, axis=0), semiring.none)  # (b, k)
+    return _scan(step, nothing, potentials, semiring.none, reverse)
+
+
+def _scan(step, state, rows, idle, reverse=False):
+    """`ops.scan`, also over no rows: one of value `idle`, which changes nothing, is put in front.
+
+    An axis of unknown length may turn out to be empty, and backends fail on that.
+    """
+    if rows.shape[0]:
+        return ops.scan(step, state, rows, reverse=reverse)
+    shape = (1, *ops.shape(rows)[1:])
+    rows = ops.concatenate([ops.full(shape, idle, dtype=rows.dtype), rows], axis=0)
+    state, before = ops.scan(step, state, rows, reverse=reverse)
+    return state, before[1:]
+
+
+# === Sums over all paths ===
+
+
+def _is_safe(unary, transitions):
+    """Whether no entry of a scaled message can underflow.
+
+    Every label reaches every other in one step when all transitions are finite, so the entries of a
+    message differ by at most the range of the transitions plus that of one row of unary scores.
+    Both have their maximum at zero. A forbidden label is an exact zero and loses nothing.
+    """
+    lowest = ops.min(ops.where(unary == -float("inf"), 0.0, unary))
+    return lowest + ops.min(transitions) > -_SAFE_RANGE
+
+
+def _log_partition(unary, transitions):
+    """Of shifted scores: (b,), with the closed-form gradient."""
+
+    @ops.custom_gradient
+    def log_z(unary, transitions):
+        value, before = _forward(unary, transitions)
+
+        def gradient(*args, upstream=None):
+            upstream = args[-1] if upstream is None else upstream
+            return _expected_counts(unary, transitions, before, upstream)
+
+        return value, gradient
+
+    return log_z(unary, transitions)
+
+
+@compiled
+def _forward(unary, transitions):
+    """log Z (b,) and forward states (t, b, k), in the semiring that `_is_safe` selects."""
+    potentials = ops.transpose(unary, (1, 0, 2))  # (t, b, k)
+    removed = ops.all(potentials == -float("inf"), axis=-1)  # (t, b)
+
+    def scaled():
+        factors, matrix = ops.exp(potentials), ops.exp(transitions)
+        _, before = _sweep(_SCALED, factors, matrix)
+        growth = ops.log(ops.sum(_arriving(_SCALED, before, matrix) * factors, axis=-1))
+        return ops.sum(ops.where(removed, 0.0, growth), axis=0), before
+
+    def logarithmic():
+        _, before = _sweep(_LOG, potentials, transitions)
+        growth = _log_sum_exp(_arriving(_LOG, before, transitions) + potentials, axis=-1)
+        return ops.sum(ops.where(removed, 0.0, growth), axis=0), before
+
+    return ops.cond(_is_safe(unary, transitions), scaled, logarithmic)
+
+
+@compiled
+def _expected_counts(unary, transitions, before, upstream):
+    """Gradients of sum_b upstream_b log Z_b: (b, t, k) for `unary`, (k, k) for `transitions`."""
+    potentials = ops.transpose(unary, (1, 0, 2))
+
+    def scaled():
+        factors, matrix = ops.exp(potentials), ops.exp(transitions)
+        ahead = _backward(_SCALED, factors, matrix)  # (t, b, k)
+        joint = _arriving(_SCALED, before, matrix) * ahead
+        shares = ahead * _reciprocal(ops.sum(joint, axis=-1, keepdims=True))
+        shares = shares * upstream[:, None]
+        pairs = ops.einsum("tbi,tbj->ij", before, shares) * matrix
+        return _arriving(_SCALED, before, matrix) * shares, pairs
+
+    def logarithmic():
+        ahead = _backward(_LOG, potentials, transitions)
+        arriving = _arriving(_LOG, before, transitions)
+        norm = _log_sum_exp(arriving + ahead, axis=-1, keepdims=True)
+        ahead = ahead - _finite(norm)
+        points = ops.exp(arriving + ahead) * upstream[:, None]
+        return points, _log_pairs(before, ahead, transitions, upstream)
+
+    points, pairs = ops.cond(_is_safe(unary, transitions), scaled, logarithmic)
+    return ops.transpose(points, (1, 0, 2)), pairs
+
+
+def _backward(semiring, potentials, matrix):
+    """Local factor joined with all that follows, up to scale; `none` where removed: (t, b, k)."""
+    matrix = ops.transpose(matrix)
+    _, after = _sweep(semiring, potentials, matrix, reverse=True)
+    return semiring.normalise(semiring.join(_arriving(semiring, after, matrix), potentials))
+
+
+def _log_pairs(before, ahead, transitions, upstream):
+    """Pairwise marginals summed over batch and time (k, k), one position at a time: memory b k^2."""
+
+    def add(t, counts):
+        joint = before[t][:, :, None] + transitions + ahead[t][:, None, :]  # (b, i, j)
+        return counts + ops.einsum("b,bij->ij", upstream, ops.exp(joint))
+
+    return ops.fori_loop(0, ops.shape(before)[0], add, ops.zeros_like(transitions))
+
+
+@compiled
+def _marginals(unary, transitions):
+    value, before = _forward(unary, transitions)
+    return _expected_counts(unary, transitions, before, ops.ones_like(value))[0]
+
+
+# === The best path ===
+
+
+@compiled
+def _viterbi(unary, transitions):
+    """(b, t) int32. Keeps states, not back-pointers: the argmax is redone on the best path only."""
+    potentials = ops.transpose(unary, (1, 0, 2))  # (t, b, k)
+    final, before = _sweep(_MAX, potentials, transitions)
+    removed = ops.all(potentials == -float("inf"), axis=-1, keepdims=True)
+    before = ops.where(removed, -float("inf"), before)
+    into = ops.transpose(transitions)  # [j, i]: from i into j
+
+    def step(tag, state):
+        best = ops.argmax(state + ops.take(into, tag, axis=0), axis=-1)  # (b,)
+        nothing_before = ops.all(state == -float("inf"), axis=-1)
+        return ops.where(nothing_before, tag, ops.cast(best, "int32")), tag
+
+    last = ops.cast(ops.argmax(final, axis=-1), "int32")
+    return ops.transpose(_scan(step, last, before, -float("inf"), reverse=True)[1])
