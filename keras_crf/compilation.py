@@ -69,3 +69,19 @@ def _compiled_for_tensorflow(function):
         return function(first, *rest)
 
     return run
+
+
+def is_concrete(tensor):
+    """Whether the values of `tensor` can be looked at: False while a graph is being traced."""
+    backend = keras.backend.backend()
+    if isinstance(tensor, keras.KerasTensor):
+        return False
+    if backend == "jax":
+        import jax
+
+        return not isinstance(tensor, jax.core.Tracer)
+    if backend == "tensorflow":
+        import tensorflow as tf
+
+        return tf.executing_eagerly()
+    return tensor.device.type != "meta"
