@@ -54,8 +54,10 @@ def path_score(emissions, tags, transitions, start=None, end=None, mask=None):
     Returns:
         `(b,)` float32 in nats, differentiable in all scores (and in soft `tags`).
     """
+    emissions = _float32(emissions)
+    tags = _as_tags(tags, emissions)
     unary, transitions = _fold(emissions, transitions, start, end, mask)
-    return _score(unary, _as_tags(tags, unary), transitions)
+    return _score(unary, tags, transitions)
 
 
 def log_partition(emissions, transitions, start=None, end=None, mask=None):
@@ -68,8 +70,8 @@ def log_partition(emissions, transitions, start=None, end=None, mask=None):
         `(b,)` float32 in nats; 0 for a sequence without kept positions.
     """
     unary, transitions = _fold(emissions, transitions, start, end, mask)
-    small_unary, small_transitions, offset = _shift(unary, transitions)
-    return _log_partition(small_unary, small_transitions) + offset
+    unary, transitions, offset = _shift(unary, transitions)
+    return _log_partition(unary, transitions) + offset
 
 
 def log_likelihood(emissions, tags, transitions, start=None, end=None, mask=None):
@@ -83,9 +85,10 @@ def log_likelihood(emissions, tags, transitions, start=None, end=None, mask=None
         `(b,)` float32 in nats, never positive for integer tags; minus infinity for a forbidden
         path; 0 for a sequence without kept positions.
     """
+    emissions = _float32(emissions)
+    tags = _as_tags(tags, emissions)
     unary, transitions = _fold(emissions, transitions, start, end, mask)
     unary, transitions, _ = _shift(unary, transitions)
-    tags = _as_tags(tags, unary)
     value = _score(unary, tags, transitions) - _log_partition(unary, transitions)
     if len(tags.shape) == 3:
         return value
@@ -102,9 +105,10 @@ def marginals(emissions, transitions, start=None, end=None, mask=None):
     Returns:
         `(b, t, k)` float32; kept positions sum to 1, removed ones are 0.
     """
+    emissions = _float32(emissions)
     unary, transitions = _fold(emissions, transitions, start, end, mask)
     unary, transitions, _ = _shift(ops.stop_gradient(unary), ops.stop_gradient(transitions))
-    return _marginals(unary, transitions)
+    return _cut(_marginals(unary, transitions), emissions)
 
 
 def viterbi(emissions, transitions, start=None, end=None, mask=None, pad_value=-1):
@@ -119,9 +123,10 @@ def viterbi(emissions, transitions, start=None, end=None, mask=None, pad_value=-
     Returns:
         `(b, t)` int32.
     """
+    emissions = _float32(emissions)
     unary, transitions = _fold(emissions, transitions, start, end, mask)
     path = _viterbi(ops.stop_gradient(unary), ops.stop_gradient(transitions))
-    return ops.where(_kept(unary), path, pad_value)
+    return _cut(ops.where(_kept(unary), path, pad_value), emissions)
 
 
 # === From arguments to a chain without boundaries ===
@@ -131,9 +136,12 @@ def _fold(emissions, transitions, start, end, mask):
     """Check shapes; return unary scores (b, t, k), -inf where removed, and transitions (k, k)."""
     emissions, transitions = _float32(emissions), _float32(transitions)
     _check_shapes(emissions, transitions, start, end, mask)
+    if mask is not None:
+        mask = _never_empty(ops.cast(mask, "bool"), emissions, False)
+    emissions = _never_empty(emissions, emissions, -float("inf"))
     kept = _kept(emissions)
     if mask is not None:
-        kept = ops.logical_and(kept, ops.cast(mask, "bool"))
+        kept = ops.logical_and(kept, mask)
     unary = emissions
     rank = ops.cumsum(ops.cast(kept, "int32"), axis=1)  # (b, t), 1 at the first kept position
     if start is not None:
@@ -141,6 +149,28 @@ def _fold(emissions, transitions, start, end, mask):
     if end is not None:
         unary = unary + ops.where((rank == rank[:, -1:])[..., None], _float32(end), 0.0)
     return ops.where(kept[..., None], unary, -float("inf")), transitions
+
+
+def _never_empty(values, emissions, removed):
+    """Append a removed position to a time axis that is empty, or unknown and perhaps empty.
+
+    Loops and gathers fail on an empty axis. `_cut` takes the position away again.
+    """
+    if emissions.shape[1]:
+        return values
+    padding = [[0, 0] for _ in values.shape]
+    padding[1] = [0, 1]
+    return ops.pad(values, padding, constant_values=removed)
+
+
+def _cut(values, emissions):
+    """Undo `_never_empty` on a result (b, t, ...)."""
+    return values if emissions.shape[1] else values[:, :-1]
+
+
+def _max(scores, axis=None, keepdims=False):
+    """Also of nothing: some backends refuse the maximum of an empty axis or batch."""
+    return ops.max(scores, axis=axis, keepdims=keepdims, initial=-float("inf"))
 
 
 def _float32(scores):
@@ -175,25 +205,21 @@ def _check_shapes(emissions, transitions, start, end, mask):
 
 
 def _check_batch_and_time(name, value, emissions, rank=2):
-    known = [
-        a == b or None in (a, b)
-        for a, b in zip(value.shape[:2], emissions.shape[:2], strict=True)
-    ]
-    if len(value.shape) != rank or not all(known):
+    axes = zip(value.shape, emissions.shape[:rank], strict=False)
+    agree = all(a == b or None in (a, b) for a, b in axes)
+    if len(value.shape) != rank or not agree:
         raise ValueError(
             f"`{name}` must have the shape {tuple(emissions.shape[:rank])}, as `emissions` has "
             f"{tuple(emissions.shape)}. Received: {tuple(value.shape)}"
         )
 
 
-def _as_tags(tags, unary):
-    """Integer tags (b, t) int32, or label weights (b, t, k) float32, checked against `unary`."""
+def _as_tags(tags, emissions):
+    """Integer tags (b, t) int32, or label weights (b, t, k) float32."""
     tags = ops.convert_to_tensor(tags)
-    if len(tags.shape) == 3:
-        _check_batch_and_time("tags", tags, unary, rank=3)
-        return ops.cast(tags, "float32")
-    _check_batch_and_time("tags", tags, unary)
-    return ops.cast(tags, "int32")
+    soft = len(tags.shape) == 3
+    _check_batch_and_time("tags", tags, emissions, rank=3 if soft else 2)
+    return _never_empty(ops.cast(tags, "float32" if soft else "int32"), emissions, 0)
 
 
 def _shift(unary, transitions):
@@ -202,8 +228,8 @@ def _shift(unary, transitions):
     Returns unary, transitions and the `(b,)` amount by which every path's score has dropped.
     """
     kept = _kept(unary)
-    peaks = ops.stop_gradient(ops.where(kept, ops.max(unary, axis=-1), 0.0))  # (b, t)
-    peak = ops.stop_gradient(ops.max(transitions))
+    peaks = ops.stop_gradient(ops.where(kept, _max(unary, axis=-1), 0.0))  # (b, t)
+    peak = ops.stop_gradient(_max(transitions))
     steps = ops.maximum(ops.sum(ops.cast(kept, "float32"), axis=1) - 1.0, 0.0)
     offset = ops.sum(peaks, axis=1) + ops.where(steps > 0, steps * peak, 0.0)
     return unary - _finite(peaks)[..., None], transitions - _finite(peak), offset
@@ -287,8 +313,8 @@ def _running_maximum_before(indices):
     def step(latest, index):
         return ops.maximum(latest, index), latest
 
-    none = ops.full_like(indices[:, 0], -1)
-    return ops.transpose(_scan(step, none, ops.transpose(indices), idle=-1)[1])
+    none = ops.full_like(ops.sum(indices, axis=1), -1)  # (b,)
+    return ops.transpose(ops.scan(step, none, ops.transpose(indices))[1])
 
 
 def _running_maximum_before_by_doubling(indices, length):
@@ -313,7 +339,7 @@ _Semiring = namedtuple("_Semiring", "none one join pass_on normalise")
 
 def _log_sum_exp(scores, axis, keepdims=False):
     """-inf where everything is: no NaN from -inf minus -inf."""
-    peak = _finite(ops.max(scores, axis=axis, keepdims=True))
+    peak = _finite(_max(scores, axis=axis, keepdims=True))
     total = ops.log(ops.sum(ops.exp(scores - peak), axis=axis, keepdims=True)) + peak
     return total if keepdims else ops.squeeze(total, axis)
 
@@ -347,8 +373,8 @@ _MAX = _Semiring(
     none=-float("inf"),
     one=0.0,
     join=ops.add,
-    pass_on=lambda states, matrix: ops.max(states[..., :, None] + matrix, axis=-2),
-    normalise=lambda states: states - _finite(ops.max(states, axis=-1, keepdims=True)),
+    pass_on=lambda states, matrix: _max(states[..., :, None] + matrix, axis=-2),
+    normalise=lambda states: states - _finite(_max(states, axis=-1, keepdims=True)),
 )
 
 
@@ -376,21 +402,8 @@ def _sweep(semiring, potentials, matrix, reverse=False):
         removed = ops.all(potential == semiring.none, axis=-1, keepdims=True)
         return ops.where(removed, state, semiring.normalise(visited)), state
 
-    nothing = ops.full_like(ops.max(potentials, axis=0), semiring.none)  # (b, k)
-    return _scan(step, nothing, potentials, semiring.none, reverse)
-
-
-def _scan(step, state, rows, idle, reverse=False):
-    """`ops.scan`, also over no rows: one of value `idle`, which changes nothing, is put in front.
-
-    An axis of unknown length may turn out to be empty, and backends fail on that.
-    """
-    if rows.shape[0]:
-        return ops.scan(step, state, rows, reverse=reverse)
-    shape = (1, *ops.shape(rows)[1:])
-    rows = ops.concatenate([ops.full(shape, idle, dtype=rows.dtype), rows], axis=0)
-    state, before = ops.scan(step, state, rows, reverse=reverse)
-    return state, before[1:]
+    nothing = ops.full_like(ops.sum(potentials, axis=0), semiring.none)  # (b, k)
+    return ops.scan(step, nothing, potentials, reverse=reverse)
 
 
 # === Sums over all paths ===
@@ -403,8 +416,8 @@ def _is_safe(unary, transitions):
     message differ by at most the range of the transitions plus that of one row of unary scores.
     Both have their maximum at zero. A forbidden label is an exact zero and loses nothing.
     """
-    lowest = ops.min(ops.where(unary == -float("inf"), 0.0, unary))
-    return lowest + ops.min(transitions) > -_SAFE_RANGE
+    depth = _max(ops.where(unary == -float("inf"), 0.0, -unary))
+    return depth + _max(-transitions) < _SAFE_RANGE
 
 
 def _log_partition(unary, transitions):
@@ -510,4 +523,4 @@ def _viterbi(unary, transitions):
         return ops.where(nothing_before, tag, ops.cast(best, "int32")), tag
 
     last = ops.cast(ops.argmax(final, axis=-1), "int32")
-    return ops.transpose(_scan(step, last, before, -float("inf"), reverse=True)[1])
+    return ops.transpose(ops.scan(step, last, before, reverse=True)[1])
