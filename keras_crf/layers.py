@@ -198,6 +198,7 @@ class ConditionalRandomField(keras.layers.Layer):
         self._warn_of_probabilities(emissions)
         if mask is None:
             return emissions
+        mask = ops.convert_to_tensor(mask)
         _check_mask(mask, emissions)
         return ops.where(ops.cast(mask, "bool")[..., None], emissions, -float("inf"))
 

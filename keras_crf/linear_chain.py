@@ -56,8 +56,8 @@ def path_score(emissions, tags, transitions, start=None, end=None, mask=None):
     """
     emissions = _float32(emissions)
     tags = _as_tags(tags, emissions)
-    unary, transitions = _fold(emissions, transitions, start, end, mask)
-    return _score(unary, tags, transitions)
+    unary, transitions, kept = _fold(emissions, transitions, start, end, mask)
+    return _score(unary, tags, transitions, kept)
 
 
 def log_partition(emissions, transitions, start=None, end=None, mask=None):
@@ -69,8 +69,8 @@ def log_partition(emissions, transitions, start=None, end=None, mask=None):
     Returns:
         `(b,)` float32 in nats; 0 for a sequence without kept positions.
     """
-    unary, transitions = _fold(emissions, transitions, start, end, mask)
-    unary, transitions, offset = _shift(unary, transitions)
+    unary, transitions, kept = _fold(emissions, transitions, start, end, mask)
+    unary, transitions, offset = _shift(unary, transitions, kept)
     return _log_partition(unary, transitions) + offset
 
 
@@ -87,9 +87,9 @@ def log_likelihood(emissions, tags, transitions, start=None, end=None, mask=None
     """
     emissions = _float32(emissions)
     tags = _as_tags(tags, emissions)
-    unary, transitions = _fold(emissions, transitions, start, end, mask)
-    unary, transitions, _ = _shift(unary, transitions)
-    value = _score(unary, tags, transitions) - _log_partition(unary, transitions)
+    unary, transitions, kept = _fold(emissions, transitions, start, end, mask)
+    unary, transitions, _ = _shift(unary, transitions, kept)
+    value = _score(unary, tags, transitions, kept) - _log_partition(unary, transitions)
     if len(tags.shape) == 3:
         return value
     # A probability is at most 1: what lies above is rounding, and the gradient should not notice.
@@ -106,8 +106,8 @@ def marginals(emissions, transitions, start=None, end=None, mask=None):
         `(b, t, k)` float32; kept positions sum to 1, removed ones are 0.
     """
     emissions = _float32(emissions)
-    unary, transitions = _fold(emissions, transitions, start, end, mask)
-    unary, transitions, _ = _shift(ops.stop_gradient(unary), ops.stop_gradient(transitions))
+    unary, transitions, kept = _fold(emissions, transitions, start, end, mask)
+    unary, transitions, _ = _shift(ops.stop_gradient(unary), ops.stop_gradient(transitions), kept)
     return _cut(_marginals(unary, transitions), emissions)
 
 
@@ -124,17 +124,22 @@ def viterbi(emissions, transitions, start=None, end=None, mask=None, pad_value=-
         `(b, t)` int32.
     """
     emissions = _float32(emissions)
-    unary, transitions = _fold(emissions, transitions, start, end, mask)
+    unary, transitions, kept = _fold(emissions, transitions, start, end, mask)
     path = _viterbi(ops.stop_gradient(unary), ops.stop_gradient(transitions))
-    return _cut(ops.where(_kept(unary), path, pad_value), emissions)
+    return _cut(ops.where(kept, path, pad_value), emissions)
 
 
 # === From arguments to a chain without boundaries ===
 
 
 def _fold(emissions, transitions, start, end, mask):
-    """Check shapes; return unary scores (b, t, k), -inf where removed, and transitions (k, k)."""
+    """Check shapes; return unary scores (b, t, k), transitions (k, k) and kept positions (b, t).
+
+    Rows of removed positions are -inf, and the recursions know them by that.
+    """
     emissions, transitions = _float32(emissions), _float32(transitions)
+    start, end = (scores if scores is None else _float32(scores) for scores in (start, end))
+    mask = mask if mask is None else ops.convert_to_tensor(mask)
     _check_shapes(emissions, transitions, start, end, mask)
     if mask is not None:
         mask = _never_empty(ops.cast(mask, "bool"), emissions, False)
@@ -145,10 +150,10 @@ def _fold(emissions, transitions, start, end, mask):
     unary = emissions
     rank = ops.cumsum(ops.cast(kept, "int32"), axis=1)  # (b, t), 1 at the first kept position
     if start is not None:
-        unary = unary + ops.where((rank == 1)[..., None], _float32(start), 0.0)
+        unary = unary + ops.where((rank == 1)[..., None], start, 0.0)
     if end is not None:
-        unary = unary + ops.where((rank == rank[:, -1:])[..., None], _float32(end), 0.0)
-    return ops.where(kept[..., None], unary, -float("inf")), transitions
+        unary = unary + ops.where((rank == rank[:, -1:])[..., None], end, 0.0)
+    return ops.where(kept[..., None], unary, -float("inf")), transitions, kept
 
 
 def _never_empty(values, emissions, removed):
@@ -177,9 +182,9 @@ def _float32(scores):
     return ops.cast(ops.convert_to_tensor(scores), "float32")
 
 
-def _kept(unary):
+def _kept(emissions):
     """(b, t): False where a row is -inf in all k places. Any NaN keeps the row, and shows."""
-    return ops.logical_not(ops.all(unary == -float("inf"), axis=-1))
+    return ops.logical_not(ops.all(emissions == -float("inf"), axis=-1))
 
 
 def _check_shapes(emissions, transitions, start, end, mask):
@@ -195,10 +200,10 @@ def _check_shapes(emissions, transitions, start, end, mask):
             f"Received: {tuple(transitions.shape)}"
         )
     for name, scores in (("start", start), ("end", end)):
-        if scores is not None and tuple(ops.shape(scores)) != (k,):
+        if scores is not None and tuple(scores.shape) != (k,):
             raise ValueError(
                 f"`{name}` must have the shape {(k,)}, one score a label. "
-                f"Received: {tuple(ops.shape(scores))}"
+                f"Received: {tuple(scores.shape)}"
             )
     if mask is not None:
         _check_batch_and_time("mask", mask, emissions)
@@ -222,12 +227,11 @@ def _as_tags(tags, emissions):
     return _never_empty(ops.cast(tags, "float32" if soft else "int32"), emissions, 0)
 
 
-def _shift(unary, transitions):
+def _shift(unary, transitions, kept):
     """Make the largest score of every row, and of the transitions, zero.
 
     Returns unary, transitions and the `(b,)` amount by which every path's score has dropped.
     """
-    kept = _kept(unary)
     peaks = ops.stop_gradient(ops.where(kept, _max(unary, axis=-1), 0.0))  # (b, t)
     peak = ops.stop_gradient(_max(transitions))
     steps = ops.maximum(ops.sum(ops.cast(kept, "float32"), axis=1) - 1.0, 0.0)
@@ -243,15 +247,14 @@ def _finite(peak):
 # === Scores of given paths ===
 
 
-def _score(unary, tags, transitions):
+def _score(unary, tags, transitions, kept):
     score = _hard_score if len(tags.shape) == 2 else _soft_score
-    return score(unary, tags, transitions)
+    return score(unary, tags, transitions, kept)
 
 
-def _hard_score(unary, tags, transitions):
+def _hard_score(unary, tags, transitions, kept):
     """Gathered forward; the gradient is one-hot products, which are deterministic everywhere."""
     k = unary.shape[-1]
-    kept = _kept(unary)
     valid = ops.logical_or(ops.logical_not(kept), ops.logical_and(tags >= 0, tags < k))
     known = ops.where(ops.all(valid, axis=1), 0.0, float("nan"))  # (b,)
     tags = ops.clip(tags, 0, k - 1)
@@ -277,8 +280,7 @@ def _hard_score(unary, tags, transitions):
     return score(unary, transitions) + known
 
 
-def _soft_score(unary, weights, transitions):
-    kept = _kept(unary)
+def _soft_score(unary, weights, transitions, kept):
     weights = ops.where(kept[..., None], weights, 0.0)
     before = _previous_kept(kept)  # (b, t)
     rows = ops.take_along_axis(weights, ops.maximum(before, 0)[..., None], axis=1)

@@ -77,7 +77,7 @@ class ViterbiDecoder:
         kept = ~np.all(batch == -np.inf, axis=-1)  # (b, t)
         if mask is not None:
             kept &= self._as_mask(mask, nodes)
-        path = np.where(kept, self._best_paths(self._fold(batch, kept), kept), pad_value)
+        path = np.where(kept, self._best_paths(self._fold(batch, kept)), pad_value)
         return path if nodes.ndim == 3 else path[0]
 
     @staticmethod
@@ -91,15 +91,17 @@ class ViterbiDecoder:
         return mask if mask.ndim == 2 else mask[None]
 
     def _fold(self, nodes, kept):
-        """Add start and end scores to the first and last kept position: (b, t, k)."""
+        """Add start and end scores to the first and last kept position; -inf where removed."""
         rank = np.cumsum(kept, axis=1)
         first, last = kept & (rank == 1), kept & (rank == rank[:, -1:])
         nodes = nodes + np.where(first[..., None], self.start_scores, np.float32(0))
-        return nodes + np.where(last[..., None], self.end_scores, np.float32(0))
+        nodes = nodes + np.where(last[..., None], self.end_scores, np.float32(0))
+        return np.where(kept[..., None], nodes, -np.inf)
 
-    def _best_paths(self, unary, kept):
+    def _best_paths(self, unary):
         """(b, t) labels; what stands at removed positions is arbitrary."""
         trans = np.asarray(self.trans, "float32")
+        kept = ~np.all(unary == -np.inf, axis=-1)
         state = np.full((len(unary), self.num_labels), -np.inf, "float32")
         before = np.empty((unary.shape[1], *state.shape), "float32")  # (t, b, k)
         for t in range(unary.shape[1]):

@@ -130,8 +130,8 @@ def test_every_mask_pattern(rng, t, k):
 def test_both_recursions_with_masks(rng, scale):
     """Scale 1 takes the scaled recursion, scale 100 the one in log space."""
     problem = Problem.random(rng, 4, 5, 3, scale)
-    unary, transitions = linear_chain._fold(*problem.scores, problem.mask)
-    unary, transitions, _ = linear_chain._shift(unary, transitions)
+    unary, transitions, kept = linear_chain._fold(*problem.scores, problem.mask)
+    unary, transitions, _ = linear_chain._shift(unary, transitions, kept)
     assert bool(numpy(linear_chain._is_safe(unary, transitions))) == (scale == 1.0)
     check_against_enumeration(problem, tolerance=1e-4)
 
@@ -201,6 +201,16 @@ def test_a_forbidden_gold_path_is_infinitely_unlikely():
     emissions = np.array([[[0.0, -INF], [0.0, 0.0]]])
     value = linear_chain.log_likelihood(emissions, [[1, 0]], np.zeros((2, 2)))
     assert numpy(value) == -INF
+
+
+def test_no_legal_path_at_all():
+    emissions = np.array([[[0.0, -INF], [0.0, 0.0]]])
+    only_label_1 = [-INF, 0.0]
+    assert numpy(linear_chain.log_partition(emissions, np.zeros((2, 2)), only_label_1)) == -INF
+    value = linear_chain.log_likelihood(emissions, [[0, 0]], np.zeros((2, 2)), only_label_1)
+    assert numpy(value) == -INF
+    path = numpy(linear_chain.viterbi(emissions, np.zeros((2, 2)), only_label_1))
+    assert np.all((path >= 0) & (path < 2))
 
 
 @pytest.mark.parametrize("tag", [-1, 3, 99])
