@@ -9,6 +9,7 @@ import numpy as np
 from keras import ops
 
 from keras_crf import binding, linear_chain
+from keras_crf.checks import are_probabilities, check_labels, check_mask, integer_labels
 from keras_crf.compilation import is_concrete
 from keras_crf.losses import DenseLoss, SparseLoss
 from keras_crf.metrics import DenseAccuracy, SparseAccuracy, ViterbiAccuracy
@@ -21,8 +22,8 @@ OUTPUTS = ("emissions", "tags", "marginals")
 class ConditionalRandomField(keras.layers.Layer):
     """Linear-chain CRF on top of emissions, with a learning rate of its own.
 
-    The layer takes raw scores `(b, t, k)` (from `Dense(k)`, no softmax), holds the transition scores
-    and returns the emissions, so that one model is trained, decoded and saved:
+    The layer takes raw scores `(b, t, k)` (from `Dense(k)`, no softmax), holds the transitions and
+    returns the emissions, so that one model is trained, decoded and saved:
 
         emissions = keras.layers.Dense(num_labels)(features)
         crf = keras_crf.ConditionalRandomField(lr_multiplier=100)
@@ -103,6 +104,7 @@ class ConditionalRandomField(keras.layers.Layer):
         binding.register(key, self)
 
     def build(self, input_shape):
+        """Create the scores for the number of labels in `input_shape`, `(b, t, k)`."""
         if len(input_shape) != 3 or input_shape[-1] is None:
             raise ValueError(
                 "ConditionalRandomField takes emissions of the shape (batch, time, labels), with a "
@@ -169,6 +171,7 @@ class ConditionalRandomField(keras.layers.Layer):
     # --- Call ---
 
     def call(self, inputs, mask=None, output="emissions"):
+        """Emissions, tags or marginals; see the class."""
         emissions = self._masked(inputs, mask)
         if output == "tags":
             return self._viterbi(emissions)
@@ -183,6 +186,7 @@ class ConditionalRandomField(keras.layers.Layer):
         return None
 
     def compute_output_spec(self, inputs, mask=None, output="emissions"):
+        """Shape and dtype of the output."""
         if output not in OUTPUTS:
             raise ValueError(f"`output` must be one of {OUTPUTS}. Received: output={output!r}")
         if output == "tags":
@@ -190,6 +194,7 @@ class ConditionalRandomField(keras.layers.Layer):
         return keras.KerasTensor(inputs.shape, dtype="float32")
 
     def compute_output_shape(self, input_shape, output="emissions"):
+        """Shape of the output."""
         return input_shape[:2] if output == "tags" else input_shape
 
     def _masked(self, emissions, mask=None):
@@ -199,7 +204,7 @@ class ConditionalRandomField(keras.layers.Layer):
         if mask is None:
             return emissions
         mask = ops.convert_to_tensor(mask)
-        _check_mask(mask, emissions)
+        check_mask(mask, emissions)
         return ops.where(ops.cast(mask, "bool")[..., None], emissions, -float("inf"))
 
     def _viterbi(self, emissions):
@@ -210,7 +215,7 @@ class ConditionalRandomField(keras.layers.Layer):
         if self._emissions_checked or not is_concrete(emissions):
             return
         self._emissions_checked = True
-        if _are_probabilities(ops.convert_to_numpy(emissions)):
+        if are_probabilities(ops.convert_to_numpy(emissions)):
             warnings.warn(
                 f"All emissions that reach layer {self.name!r} are probabilities that sum to 1. A "
                 "CRF needs raw scores: remove the softmax, as in `Dense(num_labels)` without an "
@@ -293,9 +298,9 @@ class ConditionalRandomField(keras.layers.Layer):
         compiled graph.
         """
         emissions = self._masked(y, mask)
-        tags = _integer_labels(tags, emissions)
+        tags = integer_labels(tags)
         emissions = ops.where((tags == self.ignore_index)[..., None], -float("inf"), emissions)
-        _check_labels(tags, emissions, self.ignore_index)
+        check_labels(tags, emissions, self.ignore_index)
         transitions, *boundary = self.scores()
         return linear_chain.log_likelihood(emissions, tags, transitions, *boundary)
 
@@ -338,6 +343,7 @@ class ConditionalRandomField(keras.layers.Layer):
             getattr(self, f"_{name}").assign((scores / self.lr_multiplier).astype("float32"))
 
     def get_config(self):
+        """Arguments of the layer, and the key by which its losses find it after loading."""
         return {
             **super().get_config(),
             "lr_multiplier": self.lr_multiplier,
@@ -351,58 +357,10 @@ class ConditionalRandomField(keras.layers.Layer):
 
     @classmethod
     def from_config(cls, config):
+        """The layer that `get_config` described."""
         config = dict(config)
         key = config.pop("key", None)
         layer = cls(**config)
         if key:
             layer._enter(key)
         return layer
-
-
-def _check_mask(mask, emissions):
-    expected, received = tuple(ops.shape(emissions))[:2], tuple(ops.shape(mask))
-    same = len(received) == 2 and all(
-        a == b for a, b in zip(expected, received) if isinstance(a, int) and isinstance(b, int)
-    )
-    if not same:
-        raise ValueError(
-            f"`mask` must have the shape (batch, time) of the emissions, {expected}. "
-            f"Received: {received}"
-        )
-
-
-def _integer_labels(labels, emissions):
-    labels = ops.convert_to_tensor(labels)
-    if len(labels.shape) == 3 and labels.shape[-1] == 1:
-        labels = labels[..., 0]
-    if len(labels.shape) != 2:
-        raise ValueError(
-            "`sparse_loss` takes integer labels of the shape (batch, time) or (batch, time, 1). "
-            f"Received: {tuple(labels.shape)}. For one-hot labels use `dense_loss`."
-        )
-    return ops.cast(labels, "int32")
-
-
-def _check_labels(tags, emissions, ignore_index):
-    """Name the first label that is none. In a graph the likelihood turns NaN instead."""
-    if not (is_concrete(tags) and is_concrete(emissions)):
-        return
-    tags, emissions = ops.convert_to_numpy(tags), ops.convert_to_numpy(emissions)
-    k = emissions.shape[-1]
-    kept = ~np.all(emissions == -np.inf, axis=-1)
-    wrong = np.argwhere(kept & ((tags < 0) | (tags >= k)))
-    if len(wrong):
-        row, position = wrong[0]
-        raise ValueError(
-            f"Label {tags[row, position]} at sequence {row}, position {position} is not one of the "
-            f"{k} labels 0..{k - 1}. Positions without a label must be masked, or labelled "
-            f"{ignore_index} (`ignore_index`)."
-        )
-
-
-def _are_probabilities(emissions):
-    """Whether every kept row is a probability vector."""
-    rows = emissions[~np.all(emissions == -np.inf, axis=-1)]
-    if rows.size == 0 or rows.shape[-1] < 2:
-        return False
-    return bool(np.all(rows >= 0) and np.allclose(rows.sum(axis=-1), 1.0, atol=1e-3))

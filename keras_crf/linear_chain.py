@@ -17,23 +17,14 @@ stands at removed positions, NaN included, changes nothing and receives zero gra
 without any position has the one empty path, of score 0.
 
 How it is computed. Boundary scores are folded into the emissions of the first and last kept
-position. One sweep along time carries a message from position to position; run forwards and
-backwards it gives everything else without another loop. The sweep exists for three semirings:
-scaled probabilities (a matrix product a step, no exponentials inside), their logarithms (no
-underflow, k^2 exponentials a step) and max-plus (Viterbi). Sums take the scaled form whenever it
-provably loses nothing, decided batch by batch at run time. Gradients are closed forms (marginals),
-so no loop is ever differentiated.
+position, and scores are taken relative to their maxima, so that nothing large cancels. What is left
+is a plain chain, and `sweeps` runs along it. Gradients are closed forms (marginals), so no loop is
+ever differentiated.
 """
-
-from collections import namedtuple
 
 from keras import ops
 
-from keras_crf.compilation import compiled
-
-# float32 underflows 87 nats below 1; the rest is room for products of several factors.
-_SAFE_RANGE = 80.0
-
+from keras_crf import sweeps
 
 # === Public functions ===
 
@@ -108,24 +99,22 @@ def marginals(emissions, transitions, start=None, end=None, mask=None):
     emissions = _float32(emissions)
     unary, transitions, kept = _fold(emissions, transitions, start, end, mask)
     unary, transitions, _ = _shift(ops.stop_gradient(unary), ops.stop_gradient(transitions), kept)
-    return _cut(_marginals(unary, transitions), emissions)
+    return _cut(sweeps.marginals(unary, transitions), emissions)
 
 
 def viterbi(emissions, transitions, start=None, end=None, mask=None, pad_value=-1):
     """The path of highest score (Viterbi, IEEE Trans. Information Theory 1967).
 
-    Arguments as in `path_score`. Between paths of equal score the lower label wins, from the last
-    position backwards, as in `keras_crf.ViterbiDecoder`.
-
-    Args:
-        pad_value: what stands at removed positions.
+    Arguments as in `path_score`; `pad_value` is what stands at removed positions. Between paths of
+    equal score the lower label wins, from the last position backwards, as in
+    `keras_crf.ViterbiDecoder`.
 
     Returns:
         `(b, t)` int32.
     """
     emissions = _float32(emissions)
     unary, transitions, kept = _fold(emissions, transitions, start, end, mask)
-    path = _viterbi(ops.stop_gradient(unary), ops.stop_gradient(transitions))
+    path = sweeps.viterbi(ops.stop_gradient(unary), ops.stop_gradient(transitions))
     return _cut(ops.where(kept, path, pad_value), emissions)
 
 
@@ -171,11 +160,6 @@ def _never_empty(values, emissions, removed):
 def _cut(values, emissions):
     """Undo `_never_empty` on a result (b, t, ...)."""
     return values if emissions.shape[1] else values[:, :-1]
-
-
-def _max(scores, axis=None, keepdims=False):
-    """Also of nothing: some backends refuse the maximum of an empty axis or batch."""
-    return ops.max(scores, axis=axis, keepdims=keepdims, initial=-float("inf"))
 
 
 def _float32(scores):
@@ -232,16 +216,11 @@ def _shift(unary, transitions, kept):
 
     Returns unary, transitions and the `(b,)` amount by which every path's score has dropped.
     """
-    peaks = ops.stop_gradient(ops.where(kept, _max(unary, axis=-1), 0.0))  # (b, t)
-    peak = ops.stop_gradient(_max(transitions))
+    peaks = ops.stop_gradient(ops.where(kept, sweeps.largest(unary, axis=-1), 0.0))  # (b, t)
+    peak = ops.stop_gradient(sweeps.largest(transitions))
     steps = ops.maximum(ops.sum(ops.cast(kept, "float32"), axis=1) - 1.0, 0.0)
     offset = ops.sum(peaks, axis=1) + ops.where(steps > 0, steps * peak, 0.0)
-    return unary - _finite(peaks)[..., None], transitions - _finite(peak), offset
-
-
-def _finite(peak):
-    """The value to subtract: -inf minus itself would be NaN."""
-    return ops.where(peak == -float("inf"), 0.0, peak)
+    return unary - sweeps.finite(peaks)[..., None], transitions - sweeps.finite(peak), offset
 
 
 # === Scores of given paths ===
@@ -294,7 +273,7 @@ def _soft_score(unary, weights, transitions, kept):
 
 
 def _weighted(weights, scores):
-    """weights * scores where a weight of zero is worth nothing, even against -inf."""
+    """Weights * scores where a weight of zero is worth nothing, even against -inf."""
     used = weights != 0
     return ops.where(used, weights * ops.where(used, scores, 0.0), 0.0)
 
@@ -331,95 +310,7 @@ def _running_maximum_before_by_doubling(indices, length):
     return latest
 
 
-# === One sweep for three semirings ===
-
-# `none` is the state before the first kept position and the potential of a removed one; `one` is
-# neutral for `join`; `pass_on` sends states (..., k) through a (k, k) matrix; `normalise` keeps
-# states in range.
-_Semiring = namedtuple("_Semiring", "none one join pass_on normalise")
-
-
-def _log_sum_exp(scores, axis, keepdims=False):
-    """-inf where everything is: no NaN from -inf minus -inf."""
-    peak = _finite(_max(scores, axis=axis, keepdims=True))
-    total = ops.log(ops.sum(ops.exp(scores - peak), axis=axis, keepdims=True)) + peak
-    return total if keepdims else ops.squeeze(total, axis)
-
-
-def _reciprocal(total):
-    """1 / total, and 0 for the empty sum of a removed position."""
-    return ops.where(total == 0, 0.0, 1.0 / ops.where(total == 0, 1.0, total))
-
-
-def _matmul(states, matrix):
-    if matrix.shape[0] > 16:
-        return ops.matmul(states, matrix)
-    return ops.sum(states[..., :, None] * matrix, axis=-2)  # fuses; a tiny product call does not
-
-
-_SCALED = _Semiring(
-    none=0.0,
-    one=1.0,
-    join=ops.multiply,
-    pass_on=_matmul,
-    normalise=lambda states: states * _reciprocal(ops.sum(states, axis=-1, keepdims=True)),
-)
-_LOG = _Semiring(
-    none=-float("inf"),
-    one=0.0,
-    join=ops.add,
-    pass_on=lambda states, matrix: _log_sum_exp(states[..., :, None] + matrix, axis=-2),
-    normalise=lambda states: states - _finite(_log_sum_exp(states, axis=-1, keepdims=True)),
-)
-_MAX = _Semiring(
-    none=-float("inf"),
-    one=0.0,
-    join=ops.add,
-    pass_on=lambda states, matrix: _max(states[..., :, None] + matrix, axis=-2),
-    normalise=lambda states: states - _finite(_max(states, axis=-1, keepdims=True)),
-)
-
-
-def _arriving(semiring, states, matrix):
-    """Messages that reach a position from the state on its far side; `one` if there is none."""
-    empty = ops.all(states == semiring.none, axis=-1, keepdims=True)
-    return ops.where(empty, semiring.one, semiring.pass_on(states, matrix))
-
-
-def _sweep(semiring, potentials, matrix, reverse=False):
-    """Carry a state along time and record, at every position, the state before it is visited.
-
-    Args:
-        potentials: `(t, b, k)` local factors; a row of `none` is passed over.
-        matrix: `(k, k)` from the position already visited to the next one.
-        reverse: start from the last position.
-
-    Returns:
-        The state after the whole sweep `(b, k)`, and the states before each position `(t, b, k)`:
-        that of the nearest kept position on the side where the sweep began, or a row of `none`.
-    """
-
-    def step(state, potential):
-        visited = semiring.join(_arriving(semiring, state, matrix), potential)
-        removed = ops.all(potential == semiring.none, axis=-1, keepdims=True)
-        return ops.where(removed, state, semiring.normalise(visited)), state
-
-    nothing = ops.full_like(ops.sum(potentials, axis=0), semiring.none)  # (b, k)
-    return ops.scan(step, nothing, potentials, reverse=reverse)
-
-
 # === Sums over all paths ===
-
-
-def _is_safe(unary, transitions):
-    """Whether no entry of a scaled message can underflow.
-
-    Every label reaches every other in one step when all transitions are finite, so the entries of a
-    message differ by at most the range of the transitions plus that of one row of unary scores.
-    Both have their maximum at zero. A forbidden label is an exact zero and loses nothing.
-    """
-    depth = _max(ops.where(unary == -float("inf"), 0.0, -unary))
-    return depth + _max(-transitions) < _SAFE_RANGE
 
 
 def _log_partition(unary, transitions):
@@ -427,102 +318,12 @@ def _log_partition(unary, transitions):
 
     @ops.custom_gradient
     def log_z(unary, transitions):
-        value, before = _forward(unary, transitions)
+        value, before = sweeps.forward(unary, transitions)
 
         def gradient(*args, upstream=None):
             upstream = args[-1] if upstream is None else upstream
-            return _expected_counts(unary, transitions, before, upstream)
+            return sweeps.expected_counts(unary, transitions, before, upstream)
 
         return value, gradient
 
     return log_z(unary, transitions)
-
-
-@compiled
-def _forward(unary, transitions):
-    """log Z (b,) and forward states (t, b, k), in the semiring that `_is_safe` selects."""
-    potentials = ops.transpose(unary, (1, 0, 2))  # (t, b, k)
-    removed = ops.all(potentials == -float("inf"), axis=-1)  # (t, b)
-
-    def scaled():
-        factors, matrix = ops.exp(potentials), ops.exp(transitions)
-        _, before = _sweep(_SCALED, factors, matrix)
-        growth = ops.log(ops.sum(_arriving(_SCALED, before, matrix) * factors, axis=-1))
-        return ops.sum(ops.where(removed, 0.0, growth), axis=0), before
-
-    def logarithmic():
-        _, before = _sweep(_LOG, potentials, transitions)
-        growth = _log_sum_exp(_arriving(_LOG, before, transitions) + potentials, axis=-1)
-        return ops.sum(ops.where(removed, 0.0, growth), axis=0), before
-
-    return ops.cond(_is_safe(unary, transitions), scaled, logarithmic)
-
-
-@compiled
-def _expected_counts(unary, transitions, before, upstream):
-    """Gradients of sum_b upstream_b log Z_b: (b, t, k) for `unary`, (k, k) for `transitions`."""
-    potentials = ops.transpose(unary, (1, 0, 2))
-
-    def scaled():
-        factors, matrix = ops.exp(potentials), ops.exp(transitions)
-        ahead = _backward(_SCALED, factors, matrix)  # (t, b, k)
-        joint = _arriving(_SCALED, before, matrix) * ahead
-        shares = ahead * _reciprocal(ops.sum(joint, axis=-1, keepdims=True))
-        shares = shares * upstream[:, None]
-        pairs = ops.einsum("tbi,tbj->ij", before, shares) * matrix
-        return _arriving(_SCALED, before, matrix) * shares, pairs
-
-    def logarithmic():
-        ahead = _backward(_LOG, potentials, transitions)
-        arriving = _arriving(_LOG, before, transitions)
-        norm = _log_sum_exp(arriving + ahead, axis=-1, keepdims=True)
-        ahead = ahead - _finite(norm)
-        points = ops.exp(arriving + ahead) * upstream[:, None]
-        return points, _log_pairs(before, ahead, transitions, upstream)
-
-    points, pairs = ops.cond(_is_safe(unary, transitions), scaled, logarithmic)
-    return ops.transpose(points, (1, 0, 2)), pairs
-
-
-def _backward(semiring, potentials, matrix):
-    """Local factor joined with all that follows, up to scale; `none` where removed: (t, b, k)."""
-    matrix = ops.transpose(matrix)
-    _, after = _sweep(semiring, potentials, matrix, reverse=True)
-    return semiring.normalise(semiring.join(_arriving(semiring, after, matrix), potentials))
-
-
-def _log_pairs(before, ahead, transitions, upstream):
-    """Pairwise marginals summed over batch and time (k, k), one position at a time: memory b k^2."""
-
-    def add(t, counts):
-        joint = before[t][:, :, None] + transitions + ahead[t][:, None, :]  # (b, i, j)
-        return counts + ops.einsum("b,bij->ij", upstream, ops.exp(joint))
-
-    return ops.fori_loop(0, ops.shape(before)[0], add, ops.zeros_like(transitions))
-
-
-@compiled
-def _marginals(unary, transitions):
-    value, before = _forward(unary, transitions)
-    return _expected_counts(unary, transitions, before, ops.ones_like(value))[0]
-
-
-# === The best path ===
-
-
-@compiled
-def _viterbi(unary, transitions):
-    """(b, t) int32. Keeps states, not back-pointers: the argmax is redone on the best path only."""
-    potentials = ops.transpose(unary, (1, 0, 2))  # (t, b, k)
-    final, before = _sweep(_MAX, potentials, transitions)
-    removed = ops.all(potentials == -float("inf"), axis=-1, keepdims=True)
-    before = ops.where(removed, -float("inf"), before)
-    into = ops.transpose(transitions)  # [j, i]: from i into j
-
-    def step(tag, state):
-        best = ops.argmax(state + ops.take(into, tag, axis=0), axis=-1)  # (b,)
-        nothing_before = ops.all(state == -float("inf"), axis=-1)
-        return ops.where(nothing_before, tag, ops.cast(best, "int32")), tag
-
-    last = ops.cast(ops.argmax(final, axis=-1), "int32")
-    return ops.transpose(ops.scan(step, last, before, reverse=True)[1])

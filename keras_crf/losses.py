@@ -34,11 +34,17 @@ class ChainLoss(keras.losses.Loss):
         layer.show_to_metrics()
         return -self.log_likelihood(layer, y_true, y_pred)
 
+    def log_likelihood(self, layer, y_true, y_pred):
+        """`(b,)` log-likelihoods in nats."""
+        raise TypeError("ChainLoss is abstract: use `crf.sparse_loss` or `crf.dense_loss`")
+
     def get_config(self):
+        """Arguments of the loss, and the key of its layer."""
         return {**super().get_config(), "layer": self._layer().key}
 
     @classmethod
     def from_config(cls, config):
+        """The loss that `get_config` described, bound to the layer loaded just before."""
         config = dict(config)
         return cls(binding.find(config.pop("layer")), **config)
 
@@ -49,8 +55,8 @@ class SparseLoss(ChainLoss):
 
     default_name = "crf_sparse_loss"
 
-    @staticmethod
-    def log_likelihood(layer, y_true, y_pred):
+    def log_likelihood(self, layer, y_true, y_pred):
+        """Of the label path."""
         return layer.log_probability(y_pred, y_true)
 
 
@@ -60,8 +66,8 @@ class DenseLoss(ChainLoss):
 
     default_name = "crf_dense_loss"
 
-    @staticmethod
-    def log_likelihood(layer, y_true, y_pred):
+    def log_likelihood(self, layer, y_true, y_pred):
+        """Expected under the label weights."""
         return layer.dense_log_likelihood(y_pred, y_true)
 
 

@@ -46,9 +46,11 @@ class TokenAccuracy(keras.metrics.Metric):
         return ops.cast(ops.argmax(y_pred, axis=-1), "int32")
 
     def result(self):
+        """Right / counted; 0 when nothing was counted."""
         return self.right / ops.maximum(self.total, 1e-7)
 
     def get_config(self):
+        """Arguments of the metric."""
         return {**super().get_config(), "ignore_index": self.ignore_index}
 
 
@@ -68,6 +70,7 @@ class DenseAccuracy(TokenAccuracy):
         super().__init__(name, **kwargs)
 
     def labels(self, y_true):
+        """Integer labels `(b, t)` from `(b, t, k)`: the heaviest one."""
         return ops.cast(ops.argmax(y_true, axis=-1), "int32")
 
 
@@ -75,10 +78,10 @@ class DenseAccuracy(TokenAccuracy):
 class ViterbiAccuracy(TokenAccuracy):
     """Accuracy of the Viterbi path for integer labels.
 
-    On JAX a metric cannot see the layer's weights while fitting: they are handed to the jitted step,
-    and the metric runs outside the scope that holds them. The loss runs inside it, so it copies the
-    scores into variables of this metric. They are NaN until a loss of the layer has done so, and
-    then so is the result.
+    On JAX a metric cannot see the layer's weights while fitting: they are handed to the jitted
+    step, and the metric runs outside the scope that holds them. The loss runs inside it, so it
+    copies the scores into variables of this metric. They are NaN until a loss of the layer has done
+    so, and then so is the result.
     """
 
     def __init__(self, layer, name="viterbi_accuracy", **kwargs):
@@ -96,6 +99,7 @@ class ViterbiAccuracy(TokenAccuracy):
             copy.assign(ops.stop_gradient(score))
 
     def update_state(self, y_true, y_pred, sample_weight=None):
+        """Count one batch; see `TokenAccuracy`."""
         if keras.backend.backend() != "jax":
             self.copy_scores(self._layer().scores())
         elif is_concrete(y_pred):
@@ -106,20 +110,24 @@ class ViterbiAccuracy(TokenAccuracy):
         self.right.assign_add(sum(ops.sum(copy * 0.0) for copy in self._copies))
 
     def predict(self, y_pred, kept):
+        """Labels `(b, t)` of the best path."""
         transitions, *boundary = (ops.convert_to_tensor(copy) for copy in self._copies)
         return linear_chain.viterbi(y_pred, transitions, *boundary, mask=kept)
 
     def reset_state(self):
+        """Forget the counts, and the scores as well: they belong to one epoch."""
         for variable in (self.right, self.total):
             variable.assign(ops.zeros(()))
         for copy in self._copies:
             copy.assign(ops.full(copy.shape, float("nan")))
 
     def get_config(self):
+        """Arguments of the metric, and the key of its layer."""
         return {**super().get_config(), "layer": self._layer().key}
 
     @classmethod
     def from_config(cls, config):
+        """The metric that `get_config` described, bound to the layer loaded just before."""
         config = dict(config)
         return cls(binding.find(config.pop("layer")), **config)
 

@@ -18,7 +18,6 @@ class ViterbiDecoder:
         end_scores: `(k,)` scores of the last label; None for zeros.
 
     Example:
-
         decoder = crf.decoder()  # or ViterbiDecoder(trans, starts=[0, 1], ends=[0, 3])
         tags = decoder.decode(model.predict(x))
     """

@@ -9,6 +9,7 @@ import hypothesis
 import keras
 import numpy as np
 import pytest
+import real_corpora
 
 hypothesis.settings.register_profile(
     "default", deadline=None, derandomize=True, max_examples=60, print_blob=False
@@ -32,3 +33,29 @@ def _seeded():
 @pytest.fixture
 def rng():
     return np.random.default_rng(11)
+
+
+@pytest.fixture(scope="session")
+def data():
+    """Path of a file in the folder of real corpora; skips where that is absent."""
+
+    def path_of(name):
+        path = real_corpora.FOLDER / name
+        if not path.exists():
+            pytest.skip(f"{name} is not here; set KERAS_CRF_DATA to the folder of corpora")
+        return path
+
+    return path_of
+
+
+@pytest.fixture(scope="session")
+def bert_vocabulary():
+    """Tokens of one of the published BERT vocabularies."""
+
+    def tokens_of(name):
+        path = f"bert_vocabs/bert-base-{name}-vocab.txt.gz"
+        if not (real_corpora.FOLDER / path).exists():
+            pytest.skip(f"{path} is not here; set KERAS_CRF_DATA to the folder of corpora")
+        return [line.rstrip() for line in real_corpora.read_lines(path)]
+
+    return tokens_of

@@ -79,7 +79,7 @@ class Chain:
         return points, pairs, kept[0] if len(kept) else none, kept[-1] if len(kept) else none
 
     def best_path(self):
-        """The best path; among equals the one whose last label, then the one before..., is lowest."""
+        """The best path; among equals the one with the lowest last label, then the one before..."""
         best = self.paths[self.scores == self.scores.max()]
         return min(best.tolist(), key=lambda path: path[::-1])
 

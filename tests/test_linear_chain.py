@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from keras import ops
 
-from keras_crf import linear_chain
+from keras_crf import linear_chain, sweeps
 
 INF = np.inf
 
@@ -132,7 +132,7 @@ def test_both_recursions_with_masks(rng, scale):
     problem = Problem.random(rng, 4, 5, 3, scale)
     unary, transitions, kept = linear_chain._fold(*problem.scores, problem.mask)
     unary, transitions, _ = linear_chain._shift(unary, transitions, kept)
-    assert bool(numpy(linear_chain._is_safe(unary, transitions))) == (scale == 1.0)
+    assert bool(numpy(sweeps.is_safe(unary, transitions))) == (scale == 1.0)
     check_against_enumeration(problem, tolerance=1e-4)
 
 

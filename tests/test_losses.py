@@ -25,9 +25,7 @@ def test_nats_per_sequence_averaged_over_the_batch(rng):
     one_hot = np.eye(3)[tags]
     np.testing.assert_allclose(numpy(crf.dense_loss(one_hot, crf(emissions))), expected, rtol=1e-5)
     twice = [np.concatenate([part, part]) for part in (tags, emissions)]
-    np.testing.assert_allclose(
-        numpy(crf.sparse_loss(twice[0], crf(twice[1]))), expected, rtol=1e-6
-    )
+    np.testing.assert_allclose(numpy(crf.sparse_loss(twice[0], crf(twice[1]))), expected, rtol=1e-6)
 
 
 def test_sample_weights_scale_sequences(rng):

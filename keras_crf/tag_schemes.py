@@ -1,0 +1,405 @@
+"""Tag schemes: from spans to tags, back again, and which tags may follow which.
+
+A span is `(start, end, label)`, half-open: `text[start:end]` is the entity or the word. A tagger
+sees one tag per position, and a *scheme* says how spans are spelled as tags. Every scheme is one
+row of `SCHEMES`; spelling, reading, legality and conversion all follow from that row.
+
+A sequence of tags has two readings. The *lenient* one, the default, is that of the CoNLL script
+`conlleval`: a tag continues the span in front of it if the scheme joins the two and their types
+agree; any other tag but `O` opens a span. It reads whatever a model puts out. The *strict* one is
+that of seqeval's strict mode: a span counts only if its first tag may open and its last tag may
+close a span where they stand.
+
+Sources: Ramshaw and Marcus 1995, "Text Chunking using Transformation-Based Learning" (IOB1); Tjong
+Kim Sang and Veenstra 1999, "Representing Text Chunks" (IOB2, IOE1, IOE2); Ratinov and Roth 2009,
+"Design Challenges and Misconceptions in Named Entity Recognition" (BILOU); Xue 2003, "Chinese Word
+Segmentation as Character Tagging" (SBME; bert4keras for the order of its ids).
+"""
+
+import re
+from collections import Counter
+from itertools import pairwise
+from typing import NamedTuple
+
+import numpy as np
+
+
+class Scheme(NamedTuple):
+    """One row of the table: the letters of a scheme and what each may do."""
+
+    letters: str  # in the order of their ids
+    opens: str  # letters of the first tag of a span
+    closes: str  # letters of the last tag of a span
+    opens_beside: str  # the first tag where a span of the SAME type ends just before
+    closes_beside: str  # the last tag where a span of the SAME type begins just after
+    joins: str  # pairs of letters that stand side by side within one span
+    clings: str = ""  # letters that the lenient reading attaches to whatever is in front
+
+
+SCHEMES = {
+    #                 letters  opens closes  beside: opens closes  joins
+    "BIO": Scheme("BI", "B", "BI", "B", "BI", "BI II"),
+    "IOB1": Scheme("BI", "I", "BI", "B", "BI", "BI II"),
+    "IOE1": Scheme("IE", "IE", "I", "IE", "E", "II IE"),
+    "IOE2": Scheme("IE", "IE", "E", "IE", "E", "II IE"),
+    "BIOES": Scheme("BIES", "BS", "ES", "BS", "ES", "BI BE II IE"),
+    "BILOU": Scheme("BILU", "BU", "LU", "BU", "LU", "BI BL II IL"),
+    "BMES": Scheme("BMES", "BS", "ES", "BS", "ES", "BM BE MM ME"),
+    "SBME": Scheme("sbme", "sb", "se", "sb", "se", "bm be mm me", clings="me"),
+}
+ALIASES = {"IOB2": "BIO", "IOBES": "BIOES", "BIOUL": "BILOU"}
+PADDING = -100
+
+
+class Span(NamedTuple):
+    """Positions `start` to `end - 1` and their type; for a word of a segmentation it is None."""
+
+    start: int
+    end: int
+    label: str | None = None
+
+
+class IllegalPlace(NamedTuple):
+    """A place where a tag sequence breaks its scheme, and what the scheme asks for there."""
+
+    index: int  # position of the second tag of the pair, or of the last if the text ends too early
+    pair: tuple[str | None, str | None]  # the tags that must not meet; None = border of the text
+    reason: str
+
+
+class TagSet:
+    """The tags of one scheme for a list of types, and all that can be done with them.
+
+    Ids follow bert4keras: `O` is 0, then all letters of the first type, all of the second, and so
+    on; for segmentation s, b, m, e are 0 to 3. Wherever a method takes `tags`, these are the names
+    or the ids of ONE sequence, shape `(t,)`. Negative ids (-1, -100) and the name None are padding:
+    they are taken out before the tags are read, as masked positions are taken out of the chain. So
+    an entity goes on across padding in its middle; its span keeps the positions of the input.
+
+    Args:
+        types: Names of the types in the order of their ids; any text, `"PER.NAM"`, `"組織"`. `[""]`
+            gives tags that are bare letters. Empty for segmentation.
+        scheme: "BIO" (also "IOB2"), "IOB1", "IOE1", "IOE2", "BIOES" (also "IOBES"), "BILOU" (also
+            "BIOUL"), "BMES" (has `O`) or "SBME": word segmentation, no types and no `O`.
+        separator: What `names` have between letter and type. Both "-" and "_" are understood.
+
+    Attributes:
+        names: Tag names in the order of their ids, `O` first.
+        ids: Ids by tag name.
+        allowed_transitions: Booleans `(k, k)`: [i, j] is true where tag i may be FOLLOWED BY tag j.
+        allowed_starts: Booleans `(k,)`: the tags that may stand first.
+        allowed_ends: Booleans `(k,)`: the tags that may stand last.
+        reason: Why `from_tags` chose this scheme; otherwise empty.
+
+    Example:
+        >>> tags = TagSet(["PER", "LOC"], "BIO")
+        >>> tags.names
+        ['O', 'B-PER', 'I-PER', 'B-LOC', 'I-LOC']
+        >>> tags.decode([0, 1, 2, 0, 4])
+        [Span(start=1, end=3, label='PER'), Span(start=4, end=5, label='LOC')]
+    """
+
+    def __init__(self, types=(), scheme="BIO", separator="-"):
+        """See the class."""
+        _check_arguments(types, scheme)
+        self.types, self.scheme = tuple(types), ALIASES.get(scheme.upper(), scheme.upper())
+        self.separator, self.reason = separator, ""
+        self._row = SCHEMES[self.scheme]
+        self._labels = self.types or (None,)
+        self._first = 1 if self.types else 0  # the first id inside a span
+        tails = [separator + label if label else "" for label in self._labels]
+        names = [letter + tail for tail in tails for letter in self._row.letters]
+        self.names = ["O"] * self._first + names
+        self.ids = {name: i for i, name in enumerate(self.names)}
+        self._by_parts = {_take_apart(name)[:2]: i for name, i in self.ids.items()}
+        # A letter and a type number per id; "" and -1 for O and, with the last id, the border.
+        letters = np.array([""] * self._first + [*self._row.letters] * len(tails) + [""])
+        self._groups = (np.arange(len(self) + 1) - self._first) // len(self._row.letters)
+        self._groups[-1] = -1
+        tables = _derive(self._row, letters, self._groups)
+        self._joins, self._follows, self._opens, self._closes = tables
+        self._legal = self._joins | (self._opens & self._closes)
+        self.allowed_transitions = self._legal[:-1, :-1].copy()
+        self.allowed_starts = self._legal[-1, :-1].copy()
+        self.allowed_ends = self._legal[:-1, -1].copy()
+
+    def __len__(self):
+        """Number of tags, k."""
+        return len(self.names)
+
+    def __repr__(self):
+        """The call that makes this tag set."""
+        return f"TagSet({list(self.types)}, {self.scheme!r}, {self.separator!r})"
+
+    def __eq__(self, other):
+        """Equal if types, scheme and separator are."""
+        return isinstance(other, TagSet) and self.get_config() == other.get_config()
+
+    def get_config(self) -> dict:
+        """A plain dict from which `from_config` builds the same tag set."""
+        return {"types": list(self.types), "scheme": self.scheme, "separator": self.separator}
+
+    @classmethod
+    def from_config(cls, config) -> "TagSet":
+        """The tag set that `get_config` described."""
+        return cls(**config)
+
+    def to_ids(self, tags) -> np.ndarray:
+        """Ids `(t,)`, int32, of names; ids are checked and passed on, padding included."""
+        array = _as_array(tags)
+        if array.dtype.kind in "UO":
+            return np.array([self._id(tag, i) for i, tag in enumerate(array.tolist())], "int32")
+        if (array >= len(self)).any():
+            self._refuse(int(array.max()), int(array.argmax()))
+        return array.astype("int32")
+
+    def to_names(self, ids) -> list[str | None]:
+        """Names of ids `(t,)`; None at padding."""
+        return [self.names[i] if i >= 0 else None for i in self.to_ids(ids).tolist()]
+
+    def _id(self, tag, position=0):
+        """The id of a name, also in another spelling: `B_PER` or `b-PER` for `B-PER`."""
+        if tag in self.ids or tag is None:
+            return self.ids.get(tag, PADDING)
+        parts = _take_apart(tag)[:2]
+        return self._by_parts[parts] if parts in self._by_parts else self._refuse(tag, position)
+
+    def _refuse(self, tag, position):
+        raise ValueError(
+            f"Unknown tag {tag!r} at position {position}, expected an id below {len(self)} or "
+            f"a name such as {self.names[:9]}. TagSet.from_tags finds the tags of a corpus."
+        )
+
+    def _kept(self, tags):
+        """The ids that are not padding, and their positions."""
+        ids = self.to_ids(tags)
+        places = np.flatnonzero(ids >= 0)
+        return ids[places], places
+
+    def check(self, tags) -> list[IllegalPlace]:
+        """Every place where names or ids `(t,)` break the scheme, both ends of the text too."""
+        ids, places = self._kept(tags)
+        path = np.concatenate([[len(self)], ids, [len(self)]])  # from border to border
+        bad = np.flatnonzero(~self._legal[path[:-1], path[1:]])
+        where = places[np.minimum(bad, len(places) - 1)].tolist()
+        return [self._illegal(n, *path[i : i + 2]) for n, i in zip(where, bad, strict=True)]
+
+    def _illegal(self, place, i, j):
+        row, beside = self._row, self._groups[i] == self._groups[j]
+        opens = " or ".join(row.opens_beside if beside else row.opens)
+        closes = " or ".join(row.closes_beside if beside else row.closes)
+        left, right = ([*self.names, None][tag] for tag in (i, j))
+        reasons = []
+        if not self._closes[i, j]:
+            reasons.append(f"{left} may not end a span here, {self.scheme} needs {closes}")
+        if not self._opens[i, j]:
+            reasons.append(f"{right} may not begin a span here, {self.scheme} needs {opens}")
+        return IllegalPlace(place, (left, right), "; ".join(reasons))
+
+    def count_illegal(self, corpus) -> Counter:
+        """Counts illegal places over many sequences of names or ids.
+
+        Returns:
+            A Counter of `(tag, next tag)`, None at the border of the text: `.total()` is their
+            number, `.most_common()` shows what is wrong with a corpus.
+        """
+        return self._illegal_pairs(_pairs(self.to_names(self._kept(tags)[0]) for tags in corpus))
+
+    def _illegal_pairs(self, pairs):
+        ids = {tag: len(self) if tag is None else self._id(tag) for pair in pairs for tag in pair}
+        return Counter(
+            {(i, j): n for (i, j), n in pairs.items() if not self._legal[ids[i], ids[j]]}
+        )
+
+    def encode(self, spans, length) -> np.ndarray:
+        """Spells spans as tags.
+
+        Args:
+            spans: `(start, end, label)` without overlap, in any order; for words `(start, end)`.
+            length: Number of positions t.
+
+        Returns:
+            Ids `(t,)`, int32. A position in no span is `O`, or padding (-100) in segmentation,
+            where only blanks and special tokens belong to no word.
+        """
+        spans = sorted(_checked(Span(*span), self._labels, length) for span in spans)
+        ids = np.full(length, 0 if self.types else PADDING, "int32")
+        for left, span, right in zip([None, *spans], spans, [*spans[1:], None], strict=False):
+            base = self._first + self._labels.index(span.label) * len(self._row.letters)
+            spelling = _spelling(self._row, _touch(left, span), _touch(span, right))
+            single, first, inner, last = (base + place for place in spelling)
+            ids[span.start : span.end] = inner
+            ids[span.start], ids[span.end - 1] = first, last
+            if span.end - span.start == 1:
+                ids[span.start] = single
+        return ids
+
+    def decode(self, tags, strict=False) -> list[Span]:
+        """Reads tags as spans.
+
+        Args:
+            tags: Names or ids `(t,)`.
+            strict: False reads every sequence, as conlleval does; for segmentation s and b open a
+                word, m and e extend it (bert4keras), and the words cover all but padding. True
+                drops every span whose first or last tag is illegal where it stands, and equals
+                seqeval's strict mode on any tags of BIO, IOE2, BIOES and BILOU. (Of a span with a
+                misplaced B in IOB1 or E in IOE1 seqeval may keep a part; here all of it goes.)
+
+        Returns:
+            `Span`s in the order of the text.
+        """
+        ids, places = self._kept(tags)
+        before, after = np.append(len(self), ids), np.append(ids, len(self))  # (t + 1,)
+        goes_on = (self._joins if strict else self._follows)[before, after]
+        inside = self._groups[ids] >= 0
+        starts = np.flatnonzero(inside & ~goes_on[:-1])
+        ends = np.flatnonzero(inside & ~goes_on[1:]) + 1
+        if strict:
+            opens, closes = self._opens[before, after], self._closes[before, after]
+            whole = opens[starts] & closes[ends]
+            starts, ends = starts[whole], ends[whole]
+        columns = places[starts], places[ends - 1] + 1, self._groups[ids[starts]]
+        rows = zip(*(column.tolist() for column in columns), strict=True)
+        return [Span(start, end, self._labels[group]) for start, end, group in rows]
+
+    def convert(self, tags, to) -> list[str] | np.ndarray:
+        """Respells names or ids `(t,)` in another scheme, after the lenient reading.
+
+        `to` is a `TagSet` that has all types in `tags`, or the name of a scheme. Names come back as
+        names, ids as ids; padding stays where it is.
+        """
+        to = to if isinstance(to, TagSet) else TagSet(self.types, to, self.separator)
+        array = _as_array(tags)
+        ids = self.to_ids(array)
+        kept = ids >= 0
+        ids[kept] = to.encode(self.decode(ids[kept]), int(kept.sum()))
+        return to.to_names(ids) if array.dtype.kind in "UO" else ids
+
+    @classmethod
+    def from_tags(cls, corpus) -> "TagSet":
+        """Finds the types of a corpus, sequences of tag names, and guesses its scheme.
+
+        Of the schemes that have all letters seen, the one that makes the fewest places illegal
+        wins; of equal ones the first in `SCHEMES`. `.reason` of the result tells the counts.
+        """
+        corpus = [list(tags) for tags in corpus]
+        pairs = _pairs(corpus)
+        parts = {tag: _take_apart(tag, corpus) for tag, _ in pairs if tag not in (None, "O")}
+        letters = {letter for letter, _, _ in parts.values()}
+        types = sorted({label for _, label, _ in parts.values()})
+        separators = {between for *_, between in parts.values()}
+        words = types == [""] and letters <= set("SBME") and "O" not in {tag for tag, _ in pairs}
+        sets = [
+            cls(() if words else types, scheme, min(separators - {""}, default="-"))
+            for scheme, row in SCHEMES.items()
+            if types and letters <= set(row.letters.upper()) and words == (scheme == "SBME")
+        ]
+        if not sets:
+            known = ", ".join(f"{scheme} ({row.letters})" for scheme, row in SCHEMES.items())
+            raise ValueError(f"No scheme has the letters {sorted(letters)}. Known: {known}.")
+        illegal = [tags._illegal_pairs(pairs).total() for tags in sets]
+        best = sets[int(np.argmin(illegal))]
+        counts = ", ".join(f"{s.scheme} {n:,}" for s, n in zip(sets, illegal, strict=True))
+        best.reason = f"Illegal places among {pairs.total():,} pairs of tags, if read as {counts}."
+        return best
+
+
+def word_spans(words) -> list[Span]:
+    """The spans that the words of a sentence hold in the text that they make up together."""
+    ends = np.cumsum([0, *map(len, words)]).tolist()
+    return [Span(start, end) for start, end in pairwise(ends)]
+
+
+def _check_arguments(types, scheme):
+    known = [*SCHEMES, *ALIASES]
+    if not isinstance(scheme, str) or scheme.upper() not in known:
+        raise ValueError(f"Unknown scheme {scheme!r}, expected one of {', '.join(known)}.")
+    if isinstance(types, str) or len(set(types)) < len(types):
+        raise ValueError(f"types must be a list of different names, received {types!r}.")
+    if (scheme.upper() == "SBME") == (len(types) > 0):
+        raise ValueError(
+            f"{scheme} was given the types {list(types)}. Segmentation (SBME) has none, every "
+            'other scheme one or more, such as ["PER", "LOC"].'
+        )
+
+
+def _derive(row, letters, groups):
+    """What may follow what, from a row of `SCHEMES` and the letter and type of each id.
+
+    Four tables (k + 1, k + 1) of booleans about tag i in front of tag j: j goes on with the span of
+    i; the same, lenient; j may open a span behind i; i may close a span in front of j.
+    """
+    same = groups[:, None] == groups
+
+    def able(chosen):  # O and the border, both "", can open and close anywhere
+        return np.isin(letters, [*chosen, ""])
+
+    joins = same & np.isin(np.char.add(letters[:, None], letters), row.joins.split())
+    clings = same & np.isin(letters, [*row.clings])
+    opens = np.where(same, able(row.opens_beside), able(row.opens))
+    closes = np.where(same, able(row.closes_beside)[:, None], able(row.closes)[:, None])
+    return joins, joins | clings, opens, closes
+
+
+def _spelling(row, left, right):
+    """Places in `row.letters` of the single, first, inner and last letter of a span.
+
+    Each is the only letter that may open, close, be joined to the next or to the one before.
+    `left`, `right`: whether a span of the same type touches this one there.
+    """
+    opens = row.opens_beside if left else row.opens
+    closes = row.closes_beside if right else row.closes
+    joined_on, joined_to = zip(*row.joins.split(), strict=True)
+    needs = [(opens, closes), (opens, joined_on), (joined_on, joined_to), (joined_to, closes)]
+    return [row.letters.index(*(set(a) & set(b))) for a, b in needs]
+
+
+def _touch(left, right):
+    """Whether a span of the same type begins where `left` ends; refuses spans that overlap."""
+    if left is None or right is None:
+        return False
+    if right.start < left.end:
+        raise ValueError(
+            f"Spans {tuple(left)} and {tuple(right)} overlap at position {right.start}: keep one."
+        )
+    return left.end == right.start and left.label == right.label
+
+
+def _checked(span, labels, length):
+    if not 0 <= span.start < span.end <= length:
+        raise ValueError(
+            f"Span {tuple(span)} is empty or outside the text. Expected 0 <= start < end <= "
+            f"{length}, the length of the text; end is one past the last position."
+        )
+    if span.label not in labels:
+        raise ValueError(f"Unknown label in span {tuple(span)}, expected one of {list(labels)}.")
+    return span
+
+
+def _as_array(tags):
+    tags = tags if hasattr(tags, "dtype") else list(tags)
+    nested = len(tags) > 0 and np.ndim(tags[0]) > 0
+    array = np.asarray([] if nested else tags)
+    if nested or (array.dtype.kind == "f" and (array % 1).any()):
+        raise ValueError(
+            "Expected the tags of ONE sequence, names or whole numbers of shape (t,), received "
+            f"{str(tags)[:60]}. Loop over the sequences of a batch."
+        )
+    return array
+
+
+def _pairs(corpus):
+    """Counts neighbouring tags; None stands for the border of a sequence."""
+    return Counter(pair for tags in corpus for pair in pairwise([None, *tags, None]))
+
+
+def _take_apart(tag, corpus=None):
+    """Letter, type and separator of a tag name; three times None if it is none."""
+    match = re.fullmatch(r"([A-Za-z])(?:([-_])(.+))?", str(tag), re.DOTALL)
+    if match is None and corpus is not None:
+        place = next((n, tags.index(tag)) for n, tags in enumerate(corpus) if tag in tags)
+        raise ValueError(
+            f"Tag {tag!r} in sequence {place[0]} at position {place[1]} is neither O, nor a "
+            "letter, nor a letter and a type with - or _ between them, such as B-PER."
+        )
+    return (match[1].upper(), match[3] or "", match[2] or "") if match else (None, None, None)
