@@ -61,7 +61,9 @@ def log_partition(emissions, transitions, start=None, end=None, mask=None):
         `(b,)` float32 in nats; 0 for a sequence without kept positions.
     """
     unary, transitions, kept = _fold(emissions, transitions, start, end, mask)
-    unary, transitions, offset = _shift(unary, transitions, kept)
+    unary, transitions, peaks, peak = _shift(unary, transitions, kept)
+    steps = ops.maximum(ops.sum(ops.cast(kept, "float32"), axis=1) - 1.0, 0.0)
+    offset = ops.sum(peaks, axis=1) + ops.where(steps > 0, steps * peak, 0.0)
     return _log_partition(unary, transitions) + offset
 
 
@@ -79,10 +81,10 @@ def log_likelihood(emissions, tags, transitions, start=None, end=None, mask=None
     emissions = _float32(emissions)
     tags = _as_tags(tags, emissions)
     unary, transitions, kept = _fold(emissions, transitions, start, end, mask)
-    unary, transitions, _ = _shift(unary, transitions, kept)
+    unary, transitions, peaks, peak = _shift(unary, transitions, kept)
     value = _score(unary, tags, transitions, kept) - _log_partition(unary, transitions)
     if len(tags.shape) == 3:
-        return value
+        return value + _surplus(tags, kept, peaks, peak)
     # A probability is at most 1: what lies above is rounding, and the gradient should not notice.
     return value - ops.stop_gradient(ops.where(value > 0, value, 0.0))
 
@@ -98,7 +100,8 @@ def marginals(emissions, transitions, start=None, end=None, mask=None):
     """
     emissions = _float32(emissions)
     unary, transitions, kept = _fold(emissions, transitions, start, end, mask)
-    unary, transitions, _ = _shift(ops.stop_gradient(unary), ops.stop_gradient(transitions), kept)
+    unary, transitions = ops.stop_gradient(unary), ops.stop_gradient(transitions)
+    unary, transitions, _, _ = _shift(unary, transitions, kept)
     return _cut(sweeps.marginals(unary, transitions), emissions)
 
 
@@ -214,13 +217,12 @@ def _as_tags(tags, emissions):
 def _shift(unary, transitions, kept):
     """Make the largest score of every row, and of the transitions, zero.
 
-    Returns unary, transitions and the `(b,)` amount by which every path's score has dropped.
+    Returns unary, transitions and what they lost: peaks of the rows (b, t), peak of transitions.
     """
     peaks = ops.stop_gradient(ops.where(kept, sweeps.largest(unary, axis=-1), 0.0))  # (b, t)
     peak = ops.stop_gradient(sweeps.largest(transitions))
-    steps = ops.maximum(ops.sum(ops.cast(kept, "float32"), axis=1) - 1.0, 0.0)
-    offset = ops.sum(peaks, axis=1) + ops.where(steps > 0, steps * peak, 0.0)
-    return unary - sweeps.finite(peaks)[..., None], transitions - sweeps.finite(peak), offset
+    unary = unary - sweeps.finite(peaks)[..., None]
+    return unary, transitions - sweeps.finite(peak), peaks, peak
 
 
 # === Scores of given paths ===
@@ -270,6 +272,20 @@ def _soft_score(unary, weights, transitions, kept):
     illegal = ops.einsum("bti,ij,btj->b", rows, forbidden, weights) > 0
     steps = ops.einsum("bti,ij,btj->b", rows, steps, weights)
     return points + ops.where(illegal, -float("inf"), steps)
+
+
+def _surplus(weights, kept, peaks, peak):
+    """What `_shift` took from a weighted score beyond what it took from log Z: (b,).
+
+    It is zero where the weights of each position sum to 1.
+    """
+    mass = ops.where(kept, ops.sum(weights, axis=-1), 1.0)  # (b, t)
+    before = _previous_kept(kept)
+    mass_before = ops.take_along_axis(mass, ops.maximum(before, 0), axis=1)
+    paired = ops.logical_and(kept, before >= 0)
+    steps = ops.sum(ops.where(paired, mass_before * mass - 1.0, 0.0), axis=1)
+    points = ops.sum(_weighted(mass - 1.0, peaks), axis=1)
+    return points + _weighted(steps, sweeps.finite(peak))
 
 
 def _weighted(weights, scores):

@@ -131,7 +131,7 @@ def test_both_recursions_with_masks(rng, scale):
     """Scale 1 takes the scaled recursion, scale 100 the one in log space."""
     problem = Problem.random(rng, 4, 5, 3, scale)
     unary, transitions, kept = linear_chain._fold(*problem.scores, problem.mask)
-    unary, transitions, _ = linear_chain._shift(unary, transitions, kept)
+    unary, transitions, _, _ = linear_chain._shift(unary, transitions, kept)
     assert bool(numpy(sweeps.is_safe(unary, transitions))) == (scale == 1.0)
     check_against_enumeration(problem, tolerance=1e-4)
 
@@ -282,6 +282,17 @@ def test_soft_weights_give_the_expected_score(rng):
     for row, chain in enumerate(problem.chains()):
         chances = [np.prod(weights[row, range(3), path]) for path in chain.paths]
         np.testing.assert_allclose(value[row], np.dot(chances, chain.scores), atol=1e-5)
+
+
+def test_weights_that_do_not_sum_to_one_are_taken_literally(rng):
+    problem = Problem.random(rng, 3, 4, 2)
+    emissions, *rest = problem.scores
+    weights = rng.random((3, 4, 2)) * 3
+    weights[0, 1] = 0
+    value = linear_chain.log_likelihood(emissions, weights, *rest, problem.mask)
+    score = linear_chain.path_score(emissions, weights, *rest, problem.mask)
+    expected = numpy(score) - [chain.log_z for chain in problem.chains()]
+    np.testing.assert_allclose(numpy(value), expected, atol=1e-4)
 
 
 # --- Ties, ends of the range, precision ---
