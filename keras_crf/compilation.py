@@ -15,6 +15,7 @@ decided by who runs the loop:
 import functools
 
 import keras
+from keras import ops
 
 _use_xla = True
 
@@ -85,3 +86,39 @@ def is_concrete(tensor):
 
         return tf.executing_eagerly()
     return tensor.device.type != "meta"
+
+
+def with_closed_form_gradient(function):
+    """`keras.ops.custom_gradient` with one contract on every backend.
+
+    Args:
+        function: takes tensors, returns a value and a function from the gradient of that value to
+            the gradients of the tensors.
+
+    Returns:
+        A function of the tensors that returns the value alone.
+    """
+
+    @ops.custom_gradient
+    def run(*tensors):
+        value, gradient = function(*tensors)
+
+        def gradient_of_upstream(*args, upstream=None):
+            _refuse_second_order()
+            return gradient(args[-1] if upstream is None else upstream)
+
+        return value, gradient_of_upstream
+
+    return run
+
+
+def _refuse_second_order():
+    """PyTorch would take the closed form for a constant, and be silently wrong."""
+    if keras.backend.backend() == "torch":
+        import torch
+
+        if torch.is_grad_enabled():
+            raise ValueError(
+                "Gradients of gradients (`create_graph=True`) through a CRF are not available on "
+                "the PyTorch backend. Use JAX, or keep the CRF's loss out of the gradient penalty."
+            )

@@ -17,16 +17,21 @@ stands at removed positions, NaN included, changes nothing and receives zero gra
 without any position has the one empty path, of score 0.
 
 How it is computed. Boundary scores are folded into the emissions of the first and last kept
-position, and scores are taken relative to their maxima, so that nothing large cancels. What is left
-is a plain chain, and `sweeps` runs along it. Gradients are closed forms (marginals), so no loop is
-ever differentiated.
+position, and scores are taken relative to their maxima, so that nothing large cancels (`chains`).
+What is left is a plain chain, and `sweeps` runs along it. Gradients are closed forms (marginals and
+covariances), so no loop is ever differentiated.
+
+Forbidden transitions (minus infinity) send sums into the slower log space, unless `reach` tells in
+how many steps every label reaches every other along allowed ones (`tag_schemes.reach`).
 """
 
+import keras
 from keras import ops
 
-from keras_crf import sweeps
+from keras_crf import chains, expectations, sweeps
+from keras_crf.compilation import with_closed_form_gradient
 
-# === Public functions ===
+# === Scores and probabilities of given paths ===
 
 
 def path_score(emissions, tags, transitions, start=None, end=None, mask=None):
@@ -45,13 +50,11 @@ def path_score(emissions, tags, transitions, start=None, end=None, mask=None):
     Returns:
         `(b,)` float32 in nats, differentiable in all scores (and in soft `tags`).
     """
-    emissions = _float32(emissions)
-    tags = _as_tags(tags, emissions)
-    unary, transitions, kept = _fold(emissions, transitions, start, end, mask)
-    return _score(unary, tags, transitions, kept)
+    chain = chains.fold(emissions, transitions, start, end, mask)
+    return _score(chain, _as_tags(tags, emissions))
 
 
-def log_partition(emissions, transitions, start=None, end=None, mask=None):
+def log_partition(emissions, transitions, start=None, end=None, mask=None, reach=None):
     """Logarithm of Z, the sum of exp(score) over all paths.
 
     Arguments as in `path_score`. The gradients are the expected counts: marginals for `emissions`,
@@ -60,14 +63,11 @@ def log_partition(emissions, transitions, start=None, end=None, mask=None):
     Returns:
         `(b,)` float32 in nats; 0 for a sequence without kept positions.
     """
-    unary, transitions, kept = _fold(emissions, transitions, start, end, mask)
-    unary, transitions, peaks, peak = _shift(unary, transitions, kept)
-    steps = ops.maximum(ops.sum(ops.cast(kept, "float32"), axis=1) - 1.0, 0.0)
-    offset = ops.sum(peaks, axis=1) + ops.where(steps > 0, steps * peak, 0.0)
-    return _log_partition(unary, transitions) + offset
+    chain = chains.shift(chains.fold(emissions, transitions, start, end, mask), reach)
+    return _log_z(chain) + chain.offset()
 
 
-def log_likelihood(emissions, tags, transitions, start=None, end=None, mask=None):
+def log_likelihood(emissions, tags, transitions, start=None, end=None, mask=None, reach=None):
     """Logarithm of the probability of given paths.
 
     Arguments as in `path_score`. Numerator and normaliser are both taken relative to the largest
@@ -75,34 +75,112 @@ def log_likelihood(emissions, tags, transitions, start=None, end=None, mask=None
     the emissions.
 
     Returns:
-        `(b,)` float32 in nats, never positive for integer tags; minus infinity for a forbidden
-        path; 0 for a sequence without kept positions.
+        `(b,)` float32 in nats, never positive for integer tags and for weights that sum to 1; minus
+        infinity for a forbidden path; 0 for a sequence without kept positions.
     """
-    emissions = _float32(emissions)
     tags = _as_tags(tags, emissions)
-    unary, transitions, kept = _fold(emissions, transitions, start, end, mask)
-    unary, transitions, peaks, peak = _shift(unary, transitions, kept)
-    value = _score(unary, tags, transitions, kept) - _log_partition(unary, transitions)
-    if len(tags.shape) == 3:
-        return value + _surplus(tags, kept, peaks, peak)
-    # A probability is at most 1: what lies above is rounding, and the gradient should not notice.
-    return value - ops.stop_gradient(ops.where(value > 0, value, 0.0))
+    chain = chains.shift(chains.fold(emissions, transitions, start, end, mask), reach)
+    value = _score(chain, tags) - _log_z(chain)
+    if not _is_soft(tags):
+        return _at_most_zero(value)
+    value = value + _surplus(chain, tags)
+    return ops.where(_are_distributions(chain, tags), _at_most_zero(value), value)
 
 
-def marginals(emissions, transitions, start=None, end=None, mask=None):
+def partial_log_likelihood(
+    emissions, allowed, transitions, start=None, end=None, mask=None, reach=None
+):
+    """Logarithm of the total probability of all paths through sets of allowed labels.
+
+    This is the marginal likelihood of partial annotation (Tsuboi et al., "Training conditional
+    random fields using incomplete annotations", COLING 2008).
+
+    Arguments as in `path_score`, with `allowed` `(b, t, k)`: true or non-zero = the label is
+    possible at this position. A kept position without any possible label makes the value NaN.
+
+    Returns:
+        `(b,)` float32 in nats, never positive; 0 where every label is allowed everywhere.
+    """
+    allowed = ops.convert_to_tensor(allowed)
+    chains.check_axes("allowed", allowed, chains.float32(emissions), rank=3)
+    chain = chains.fold(emissions, transitions, start, end, mask)
+    allowed = chains.never_empty(ops.cast(allowed, "bool"), chain.length, True)
+    impossible = ops.logical_and(chain.kept, ops.logical_not(ops.any(allowed, axis=-1)))
+    chain = chains.shift(chain, reach)
+    # Forbidden labels may break the reach. Both sums run alike, so that equal ones cancel exactly.
+    chain = chain._replace(safe=ops.logical_and(chain.safe, _unbroken(transitions)))
+    some = chain._replace(unary=ops.where(allowed, chain.unary, -float("inf")))
+    value = _at_most_zero(_log_z(some) - _log_z(chain))
+    return _nan_unless(ops.logical_not(ops.any(impossible, axis=1)), value)
+
+
+def _unbroken(transitions):
+    return ops.logical_not(ops.any(chains.float32(transitions) == -float("inf")))
+
+
+# === Distribution over paths ===
+
+
+def marginals(emissions, transitions, start=None, end=None, mask=None, reach=None):
     """Probability of every label at every position, given the whole sequence.
 
     Arguments as in `path_score`. Computed by the forward-backward algorithm (Rabiner, "A tutorial
-    on hidden Markov models", Proc. IEEE 1989). Not differentiable: gradients stop here.
+    on hidden Markov models", Proc. IEEE 1989). Differentiable: the gradients are covariances.
 
     Returns:
         `(b, t, k)` float32; kept positions sum to 1, removed ones are 0.
     """
-    emissions = _float32(emissions)
-    unary, transitions, kept = _fold(emissions, transitions, start, end, mask)
-    unary, transitions = ops.stop_gradient(unary), ops.stop_gradient(transitions)
-    unary, transitions, _, _ = _shift(unary, transitions, kept)
-    return _cut(sweeps.marginals(unary, transitions), emissions)
+    chain = chains.fold(emissions, transitions, start, end, mask)
+    return chains.cut(_marginals(chains.shift(chain, reach)), chain.length)
+
+
+def entropy(emissions, transitions, start=None, end=None, mask=None, reach=None):
+    """Entropy of the distribution over paths.
+
+    Arguments as in `path_score`. Computed in the expectation semiring (Li and Eisner, "First- and
+    second-order expectation semirings", EMNLP 2009), as is `kl_divergence`.
+
+    Returns:
+        `(b,)` float32 in nats, from 0 (one certain path) to n log k; differentiable.
+    """
+    chain = chains.shift(chains.fold(emissions, transitions, start, end, mask), reach)
+    own_score = expectations.expected_score(
+        chain.unary, chain.transitions, _finite_part(chain.unary), _finite_part(chain.transitions)
+    )
+    return _at_least_zero(_log_z(chain) - own_score)
+
+
+def kl_divergence(p, q, mask=None, reach=None):
+    """Kullback-Leibler divergence D(p || q) of two chains over the same positions.
+
+    For R-Drop (two passes with different dropout) and distillation (teacher p, student q).
+
+    Args:
+        p: scores `(emissions, transitions)` or `(emissions, transitions, start, end)`.
+        q: the same.
+        mask: as in `path_score`, of both.
+        reach: as in `log_partition`, of both.
+
+    Returns:
+        `(b,)` float32 in nats, at least 0; infinite where p gives weight to a path that q forbids.
+        Differentiable in both.
+    """
+    p, q = (chains.shift(chains.fold(*scores, mask=mask), reach) for scores in (p, q))
+    difference = expectations.expected_score(
+        p.unary,
+        p.transitions,
+        _difference(p.unary, q.unary),
+        _difference(p.transitions, q.transitions),
+    )
+    return _at_least_zero(difference - _log_z(p) + _log_z(q))
+
+
+def _difference(p, q):
+    """Difference p - q where p allows anything, else 0; infinite where q alone forbids."""
+    return ops.where(p == -float("inf"), 0.0, _finite_part(p) - q)
+
+
+# === Paths ===
 
 
 def viterbi(emissions, transitions, start=None, end=None, mask=None, pad_value=-1):
@@ -115,142 +193,98 @@ def viterbi(emissions, transitions, start=None, end=None, mask=None, pad_value=-
     Returns:
         `(b, t)` int32.
     """
-    emissions = _float32(emissions)
-    unary, transitions, kept = _fold(emissions, transitions, start, end, mask)
-    path = sweeps.viterbi(ops.stop_gradient(unary), ops.stop_gradient(transitions))
-    return _cut(ops.where(kept, path, pad_value), emissions)
+    chain = _without_gradient(chains.fold(emissions, transitions, start, end, mask))
+    path = sweeps.viterbi(chain.unary, chain.transitions)
+    return chains.cut(ops.where(chain.kept, path, pad_value), chain.length)
 
 
-# === From arguments to a chain without boundaries ===
+def n_best(emissions, transitions, n, start=None, end=None, mask=None, pad_value=-1):
+    """The n paths of highest score, all different, best first.
 
+    Arguments as in `viterbi`, with `n`, the number of paths, a Python int. The first path is that
+    of `viterbi`. A sequence that has fewer than n paths (or fewer that are not forbidden) gets rows
+    of `pad_value` with score -inf.
 
-def _fold(emissions, transitions, start, end, mask):
-    """Check shapes; return unary scores (b, t, k), transitions (k, k) and kept positions (b, t).
-
-    Rows of removed positions are -inf, and the recursions know them by that.
+    Returns:
+        Paths `(b, n, t)` int32 and their scores `(b, n)` float32 in nats.
     """
-    emissions, transitions = _float32(emissions), _float32(transitions)
-    start, end = (scores if scores is None else _float32(scores) for scores in (start, end))
-    mask = mask if mask is None else ops.convert_to_tensor(mask)
-    _check_shapes(emissions, transitions, start, end, mask)
-    if mask is not None:
-        mask = _never_empty(ops.cast(mask, "bool"), emissions, False)
-    emissions = _never_empty(emissions, emissions, -float("inf"))
-    kept = _kept(emissions)
-    if mask is not None:
-        kept = ops.logical_and(kept, mask)
-    unary = emissions
-    rank = ops.cumsum(ops.cast(kept, "int32"), axis=1)  # (b, t), 1 at the first kept position
-    if start is not None:
-        unary = unary + ops.where((rank == 1)[..., None], start, 0.0)
-    if end is not None:
-        unary = unary + ops.where((rank == rank[:, -1:])[..., None], end, 0.0)
-    return ops.where(kept[..., None], unary, -float("inf")), transitions, kept
+    if n < 1:
+        raise ValueError(f"`n` must be 1 or more. Received: n={n}")
+    chain = _without_gradient(chains.fold(emissions, transitions, start, end, mask))
+    paths, exists = sweeps.n_best(chain.unary, chain.transitions, n)
+    scores = ops.stack([_score(chain, paths[:, rank]) for rank in range(n)], axis=1)
+    empty = ops.logical_not(ops.any(chain.kept, axis=1, keepdims=True))  # has one path, of score 0
+    exists = ops.where(empty, ops.arange(n) == 0, exists)
+    exists = ops.logical_and(exists, scores > -float("inf"))
+    scores = ops.where(exists, scores, -float("inf"))
+    shown = ops.logical_and(chain.kept[:, None, :], exists[..., None])
+    paths = ops.where(shown, paths, pad_value)
+    return paths if chain.length else paths[..., :-1], scores
 
 
-def _never_empty(values, emissions, removed):
-    """Append a removed position to a time axis that is empty, or unknown and perhaps empty.
+def sample(
+    emissions, transitions, n, start=None, end=None, mask=None, seed=None, pad_value=-1, reach=None
+):
+    """Independent paths from the distribution: forward filtering, backward sampling.
 
-    Loops and gathers fail on an empty axis. `_cut` takes the position away again.
+    Arguments as in `viterbi`, with `n`, the number of samples for each sequence, a Python int, and
+    `seed`, an integer (the same integer gives the same samples) or a `keras.random.SeedGenerator`.
+
+    Returns:
+        `(b, n, t)` int32.
     """
-    if emissions.shape[1]:
-        return values
-    padding = [[0, 0] for _ in values.shape]
-    padding[1] = [0, 1]
-    return ops.pad(values, padding, constant_values=removed)
+    chain = chains.fold(emissions, transitions, start, end, mask)
+    shifted = chains.shift(_without_gradient(chain), reach)
+    b, t, k = ops.shape(shifted.unary)
+    uniform = keras.random.uniform((t + 1, n, b, k), seed=seed)
+    gumbel = -ops.log(-ops.log(uniform))
+    paths = sweeps.sample(shifted.unary, shifted.transitions, shifted.safe, gumbel)  # (b, n, t)
+    paths = ops.where(chain.kept[:, None, :], paths, pad_value)
+    return paths if chain.length else paths[..., :-1]
 
 
-def _cut(values, emissions):
-    """Undo `_never_empty` on a result (b, t, ...)."""
-    return values if emissions.shape[1] else values[:, :-1]
-
-
-def _float32(scores):
-    return ops.cast(ops.convert_to_tensor(scores), "float32")
-
-
-def _kept(emissions):
-    """(b, t): False where a row is -inf in all k places. Any NaN keeps the row, and shows."""
-    return ops.logical_not(ops.all(emissions == -float("inf"), axis=-1))
-
-
-def _check_shapes(emissions, transitions, start, end, mask):
-    k = emissions.shape[-1] if len(emissions.shape) == 3 else None
-    if k is None:
-        raise ValueError(
-            "`emissions` must have the shape (batch, time, labels), with a known number of labels. "
-            f"Received: {tuple(emissions.shape)}"
-        )
-    if tuple(transitions.shape) != (k, k):
-        raise ValueError(
-            f"`transitions` must have the shape {(k, k)}, as `emissions` has {k} labels. "
-            f"Received: {tuple(transitions.shape)}"
-        )
-    for name, scores in (("start", start), ("end", end)):
-        if scores is not None and tuple(scores.shape) != (k,):
-            raise ValueError(
-                f"`{name}` must have the shape {(k,)}, one score a label. "
-                f"Received: {tuple(scores.shape)}"
-            )
-    if mask is not None:
-        _check_batch_and_time("mask", mask, emissions)
-
-
-def _check_batch_and_time(name, value, emissions, rank=2):
-    axes = zip(value.shape, emissions.shape[:rank], strict=False)
-    agree = all(a == b or None in (a, b) for a, b in axes)
-    if len(value.shape) != rank or not agree:
-        raise ValueError(
-            f"`{name}` must have the shape {tuple(emissions.shape[:rank])}, as `emissions` has "
-            f"{tuple(emissions.shape)}. Received: {tuple(value.shape)}"
-        )
-
-
-def _as_tags(tags, emissions):
-    """Integer tags (b, t) int32, or label weights (b, t, k) float32."""
-    tags = ops.convert_to_tensor(tags)
-    soft = len(tags.shape) == 3
-    _check_batch_and_time("tags", tags, emissions, rank=3 if soft else 2)
-    return _never_empty(ops.cast(tags, "float32" if soft else "int32"), emissions, 0)
-
-
-def _shift(unary, transitions, kept):
-    """Make the largest score of every row, and of the transitions, zero.
-
-    Returns unary, transitions and what they lost: peaks of the rows (b, t), peak of transitions.
-    """
-    peaks = ops.stop_gradient(ops.where(kept, sweeps.largest(unary, axis=-1), 0.0))  # (b, t)
-    peak = ops.stop_gradient(sweeps.largest(transitions))
-    unary = unary - sweeps.finite(peaks)[..., None]
-    return unary, transitions - sweeps.finite(peak), peaks, peak
+def _without_gradient(chain):
+    return chain._replace(
+        unary=ops.stop_gradient(chain.unary), transitions=ops.stop_gradient(chain.transitions)
+    )
 
 
 # === Scores of given paths ===
 
 
-def _score(unary, tags, transitions, kept):
-    score = _hard_score if len(tags.shape) == 2 else _soft_score
-    return score(unary, tags, transitions, kept)
+def _as_tags(tags, emissions):
+    """Integer tags (b, t) int32, or label weights (b, t, k) float32."""
+    tags, emissions = ops.convert_to_tensor(tags), ops.convert_to_tensor(emissions)
+    soft = _is_soft(tags)
+    chains.check_axes("tags", tags, emissions, rank=3 if soft else 2)
+    tags = ops.cast(tags, "float32" if soft else "int32")
+    return chains.never_empty(tags, emissions.shape[1], 0)
 
 
-def _hard_score(unary, tags, transitions, kept):
+def _is_soft(tags):
+    return len(tags.shape) == 3
+
+
+def _score(chain, tags):
+    return _soft_score(chain, tags) if _is_soft(tags) else _hard_score(chain, tags)
+
+
+def _hard_score(chain, tags):
     """Gathered forward; the gradient is one-hot products, which are deterministic everywhere."""
-    k = unary.shape[-1]
+    kept, k = chain.kept, chain.unary.shape[-1]
     valid = ops.logical_or(ops.logical_not(kept), ops.logical_and(tags >= 0, tags < k))
-    known = ops.where(ops.all(valid, axis=1), 0.0, float("nan"))  # (b,)
     tags = ops.clip(tags, 0, k - 1)
-    before = _previous_kept(kept)  # (b, t)
+    before = chains.previous_kept(kept)  # (b, t)
     paired = ops.logical_and(kept, before >= 0)
     tags_before = ops.take_along_axis(tags, ops.maximum(before, 0), axis=1)
 
-    @ops.custom_gradient
+    @with_closed_form_gradient
     def score(unary, transitions):
         points = ops.take_along_axis(unary, tags[..., None], axis=2)[..., 0]  # (b, t)
         steps = ops.take(ops.reshape(transitions, (-1,)), tags_before * k + tags)  # (b, t)
         total = ops.where(kept, points, 0.0) + ops.where(paired, steps, 0.0)
 
-        def gradient(*args, upstream=None):
-            upstream = args[-1] if upstream is None else upstream  # (b,)
+        def gradient(upstream):  # (b,)
             weights = upstream[:, None] * ops.cast(kept, "float32")
             at = ops.one_hot(tags, k, dtype="float32") * weights[..., None]
             of = ops.one_hot(ops.where(paired, tags_before, -1), k, dtype="float32")
@@ -258,88 +292,99 @@ def _hard_score(unary, tags, transitions, kept):
 
         return ops.sum(total, axis=1), gradient
 
-    return score(unary, transitions) + known
+    return _nan_unless(ops.all(valid, axis=1), score(chain.unary, chain.transitions))
 
 
-def _soft_score(unary, weights, transitions, kept):
+def _nan_unless(valid, values):
+    """NaN where not valid, and no gradient: a bad label shows, and destroys nothing."""
+    return ops.where(valid, values, float("nan"))
+
+
+def _soft_score(chain, weights):
+    kept, transitions = chain.kept, chain.transitions
     weights = ops.where(kept[..., None], weights, 0.0)
-    before = _previous_kept(kept)  # (b, t)
+    before = chains.previous_kept(kept)  # (b, t)
     rows = ops.take_along_axis(weights, ops.maximum(before, 0)[..., None], axis=1)
     rows = ops.where((before >= 0)[..., None], rows, 0.0)  # (b, t, k), weights one step earlier
-    points = ops.sum(_weighted(weights, unary), axis=(1, 2))
-    steps = _finite_part(transitions)
+    points = ops.sum(weights * _finite_part(chain.unary), axis=(1, 2))
+    steps = ops.einsum("bti,ij,btj->b", rows, _finite_part(transitions), weights)
     forbidden = ops.cast(transitions == -float("inf"), "float32")
-    illegal = ops.einsum("bti,ij,btj->b", rows, forbidden, weights) > 0
-    steps = ops.einsum("bti,ij,btj->b", rows, steps, weights)
-    return points + ops.where(illegal, -float("inf"), steps)
-
-
-def _surplus(weights, kept, peaks, peak):
-    """What `_shift` took from a weighted score beyond what it took from log Z: (b,).
-
-    It is zero where the weights of each position sum to 1.
-    """
-    mass = ops.where(kept, ops.sum(weights, axis=-1), 1.0)  # (b, t)
-    before = _previous_kept(kept)
-    mass_before = ops.take_along_axis(mass, ops.maximum(before, 0), axis=1)
-    paired = ops.logical_and(kept, before >= 0)
-    steps = ops.sum(ops.where(paired, mass_before * mass - 1.0, 0.0), axis=1)
-    points = ops.sum(_weighted(mass - 1.0, peaks), axis=1)
-    return points + _weighted(steps, sweeps.finite(peak))
-
-
-def _weighted(weights, scores):
-    """Weights * scores where a weight of zero is worth nothing, even against -inf."""
-    used = weights != 0
-    return ops.where(used, weights * ops.where(used, scores, 0.0), 0.0)
+    illegal = ops.logical_or(
+        ops.any(ops.logical_and(weights != 0, chain.unary == -float("inf")), axis=(1, 2)),
+        ops.einsum("bti,ij,btj->b", rows, forbidden, weights) > 0,
+    )
+    return ops.where(illegal, -float("inf"), points + steps)
 
 
 def _finite_part(scores):
     return ops.where(scores == -float("inf"), 0.0, scores)
 
 
-def _previous_kept(kept):
-    """(b, t) index of the kept position before each position, -1 where there is none."""
-    indices = ops.where(kept, ops.arange(ops.shape(kept)[1], dtype="int32"), -1)
-    if kept.shape[1] is None:
-        return _running_maximum_before(indices)
-    return _running_maximum_before_by_doubling(indices, kept.shape[1])
+def _surplus(chain, weights):
+    """What `chains.shift` took from a weighted score beyond what it took from log Z: (b,).
+
+    It is zero where the weights of each position sum to 1.
+    """
+    mass = _mass(chain, weights)
+    before = chains.previous_kept(chain.kept)
+    mass_before = ops.take_along_axis(mass, ops.maximum(before, 0), axis=1)
+    paired = ops.logical_and(chain.kept, before >= 0)
+    steps = ops.sum(ops.where(paired, mass_before * mass - 1.0, 0.0), axis=1)
+    points = ops.sum((mass - 1.0) * chains.finite(chain.peaks), axis=1)
+    return points + steps * chains.finite(chain.peak)
 
 
-def _running_maximum_before(indices):
-    def step(latest, index):
-        return ops.maximum(latest, index), latest
-
-    none = ops.full_like(ops.sum(indices, axis=1), -1)  # (b,)
-    return ops.transpose(ops.scan(step, none, ops.transpose(indices))[1])
+def _mass(chain, weights):
+    """Sum of the label weights at each position (b, t), 1 at removed ones."""
+    return ops.where(chain.kept, ops.sum(weights, axis=-1), 1.0)
 
 
-def _running_maximum_before_by_doubling(indices, length):
-    """log2(t) whole-array steps in place of t small ones."""
-
-    def shifted(values, by):
-        return ops.pad(values[:, : length - by], ((0, 0), (by, 0)), constant_values=-1)
-
-    latest = shifted(indices, 1)
-    for by in (2**n for n in range((length - 1).bit_length())):
-        latest = ops.maximum(latest, shifted(latest, by))
-    return latest
+def _are_distributions(chain, weights):
+    """(b,): whether the weights of every position are probabilities, up to rounding."""
+    proper = ops.logical_and(
+        ops.all(weights >= 0, axis=-1), ops.abs(_mass(chain, weights) - 1.0) < 1e-4
+    )
+    return ops.all(ops.logical_or(proper, ops.logical_not(chain.kept)), axis=1)
 
 
-# === Sums over all paths ===
+def _at_most_zero(value):
+    """A log-probability: what lies above 0 is rounding, and the gradient should not notice."""
+    return value - ops.stop_gradient(ops.where(value > 0, value, 0.0))
 
 
-def _log_partition(unary, transitions):
-    """Of shifted scores: (b,), with the closed-form gradient."""
+def _at_least_zero(value):
+    return value - ops.stop_gradient(ops.where(value < 0, value, 0.0))
 
-    @ops.custom_gradient
+
+# === Sums over all paths, with closed-form gradients ===
+
+
+def _log_z(chain):
+    """Of a shifted chain: (b,)."""
+    safe = chain.safe
+
+    @with_closed_form_gradient
     def log_z(unary, transitions):
-        value, before = sweeps.forward(unary, transitions)
+        value, before = sweeps.forward(unary, transitions, safe)
 
-        def gradient(*args, upstream=None):
-            upstream = args[-1] if upstream is None else upstream
-            return sweeps.expected_counts(unary, transitions, before, upstream)
+        def gradient(upstream):
+            return sweeps.expected_counts(unary, transitions, safe, before, upstream)
 
         return value, gradient
 
-    return log_z(unary, transitions)
+    return log_z(chain.unary, chain.transitions)
+
+
+def _marginals(chain):
+    """Of a shifted chain: (b, t, k). A marginal's gradient is its covariance with all counts."""
+    safe = chain.safe
+
+    @with_closed_form_gradient
+    def marginals(unary, transitions):
+        def gradient(upstream):  # (b, t, k)
+            no_steps = ops.zeros_like(transitions)
+            return expectations.covariances(unary, transitions, upstream, no_steps)
+
+        return sweeps.marginals(unary, transitions, safe), gradient
+
+    return marginals(chain.unary, chain.transitions)

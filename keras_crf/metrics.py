@@ -4,12 +4,12 @@ Take them from the layer: `model.compile(metrics=[crf.sparse_accuracy, crf.viter
 Masked positions and labels equal to `ignore_index` do not count.
 """
 
-import contextlib
-
 import keras
 from keras import ops
 
-from keras_crf import binding, linear_chain
+from keras_crf import linear_chain
+from keras_crf.binding import Binding
+from keras_crf.checks import check_sample_weight, integer_labels, label_weights
 from keras_crf.compilation import is_concrete
 
 
@@ -25,21 +25,21 @@ class TokenAccuracy(keras.metrics.Metric):
     def update_state(self, y_true, y_pred, sample_weight=None):
         """Count one batch: labels as for the loss, `y_pred` the layer's emissions `(b, t, k)`."""
         y_pred = ops.cast(ops.convert_to_tensor(y_pred), "float32")
-        labels = self.labels(ops.convert_to_tensor(y_true))  # (b, t)
+        labels, labelled = self.labels(y_true, y_pred)  # (b, t)
         kept = ops.logical_not(ops.all(y_pred == -float("inf"), axis=-1))
-        weights = ops.cast(ops.logical_and(kept, labels != self.ignore_index), "float32")
+        kept = ops.logical_and(kept, labelled)
+        weights = ops.cast(kept, "float32")
         if sample_weight is not None:
-            sample_weight = ops.cast(ops.convert_to_tensor(sample_weight), "float32")
+            sample_weight = ops.cast(check_sample_weight(sample_weight), "float32")
             weights = weights * ops.reshape(sample_weight, (-1, 1))
-        right = ops.cast(self.predict(y_pred, weights > 0) == labels, "float32")
+        right = ops.cast(self.predict(y_pred, kept) == labels, "float32")
         self.right.assign_add(ops.sum(right * weights))
         self.total.assign_add(ops.sum(weights))
 
-    def labels(self, y_true):
-        """Integer labels `(b, t)` from `(b, t)` or `(b, t, 1)`."""
-        if len(y_true.shape) == 3:
-            y_true = y_true[..., 0]
-        return ops.cast(y_true, "int32")
+    def labels(self, y_true, y_pred):
+        """Integer labels `(b, t)`, and where there are any."""
+        labels = integer_labels(y_true)
+        return labels, labels != self.ignore_index
 
     def predict(self, y_pred, kept):
         """Labels `(b, t)`: the largest emission of each position by itself."""
@@ -69,67 +69,91 @@ class DenseAccuracy(TokenAccuracy):
     def __init__(self, name="dense_accuracy", **kwargs):
         super().__init__(name, **kwargs)
 
-    def labels(self, y_true):
-        """Integer labels `(b, t)` from `(b, t, k)`: the heaviest one."""
-        return ops.cast(ops.argmax(y_true, axis=-1), "int32")
+    def labels(self, y_true, y_pred):
+        """The heaviest label, and where there is one."""
+        weights, labelled = label_weights(y_true, y_pred.shape[-1], self.ignore_index)
+        return ops.cast(ops.argmax(weights, axis=-1), "int32"), labelled
 
 
-@keras.saving.register_keras_serializable("keras_crf")
-class ViterbiAccuracy(TokenAccuracy):
-    """Accuracy of the Viterbi path for integer labels.
+class LayerScores:
+    """How a metric reads the scores of its layer, on every backend.
 
     On JAX a metric cannot see the layer's weights while fitting: they are handed to the jitted
     step, and the metric runs outside the scope that holds them. The loss runs inside it, so it
-    copies the scores into variables of this metric. They are NaN until a loss of the layer has done
+    copies the scores into variables of the metric. They are NaN until a loss of the layer has done
     so, and then so is the result.
     """
 
-    def __init__(self, layer, name="viterbi_accuracy", **kwargs):
-        super().__init__(name, **kwargs)
-        self._layer = lambda: layer
-        self._copies = [
-            self.add_weight(shape=shape, name=name, initializer=_nan)
-            for name, shape in layer.score_shapes().items()
-        ]
-        layer.add_observer(self)
+    def attach(self, layer):
+        """Hold on to a layer, or to the `Binding` of one; call after `super().__init__`."""
+        self._copies = []
+        self._binding = layer if isinstance(layer, Binding) else Binding(layer)
+        self._binding.then(lambda layer: layer.add_observer(self))
+
+    def prepare(self, shapes):
+        """Make room for copies of scores of these shapes, where copies are needed."""
+        if keras.backend.backend() == "jax" and not self._copies:
+            self._copies = [
+                self.add_weight(shape=shape, name=name, initializer=_nan)
+                for name, shape in shapes.items()
+            ]
 
     def copy_scores(self, scores):
         """Keep the layer's effective scores where `update_state` can see them."""
         for copy, score in zip(self._copies, scores, strict=True):
             copy.assign(ops.stop_gradient(score))
 
-    def update_state(self, y_true, y_pred, sample_weight=None):
-        """Count one batch; see `TokenAccuracy`."""
-        if keras.backend.backend() != "jax":
-            self.copy_scores(self._layer().scores())
-        elif is_concrete(y_pred):
-            # Keras takes the weights away during an epoch; reading them is then a TypeError.
-            with contextlib.suppress(TypeError):
-                self.copy_scores(self._layer().scores())
-        super().update_state(y_true, y_pred, sample_weight)
-        self.right.assign_add(sum(ops.sum(copy * 0.0) for copy in self._copies))
+    def read_scores(self, y_pred):
+        """Transitions, and start and end scores where there are any."""
+        layer = self._binding.layer()
+        if keras.backend.backend() != "jax" or is_concrete(y_pred):
+            try:
+                return layer.decoding_scores()
+            except TypeError:  # Keras on JAX takes the weights away during an epoch
+                pass
+        return layer.constrained([ops.convert_to_tensor(copy) for copy in self._copies])
+
+    def forget_scores(self):
+        """Scores belong to one epoch."""
+        for copy in self._copies:
+            copy.assign(ops.full(copy.shape, float("nan"), dtype=copy.dtype))
+
+    def unknown(self, scores):
+        """NaN if the scores are not known, else 0."""
+        missing = ops.any(ops.isnan(scores[0]))
+        return ops.where(missing, ops.full((), float("nan"), "float32"), ops.zeros((), "float32"))
+
+
+@keras.saving.register_keras_serializable("keras_crf")
+class ViterbiAccuracy(LayerScores, TokenAccuracy):
+    """Accuracy of the Viterbi path for integer labels."""
+
+    def __init__(self, layer, name="viterbi_accuracy", **kwargs):
+        super().__init__(name, **kwargs)
+        self.attach(layer)
 
     def predict(self, y_pred, kept):
         """Labels `(b, t)` of the best path."""
-        transitions, *boundary = (ops.convert_to_tensor(copy) for copy in self._copies)
+        scores = self.read_scores(y_pred)
+        self.right.assign_add(self.unknown(scores))
+        transitions, *boundary = scores
         return linear_chain.viterbi(y_pred, transitions, *boundary, mask=kept)
 
     def reset_state(self):
-        """Forget the counts, and the scores as well: they belong to one epoch."""
+        """Forget counts and scores."""
         for variable in (self.right, self.total):
-            variable.assign(ops.zeros(()))
-        for copy in self._copies:
-            copy.assign(ops.full(copy.shape, float("nan")))
+            variable.assign(ops.zeros_like(variable))
+        self.forget_scores()
 
     def get_config(self):
-        """Arguments of the metric, and the key of its layer."""
-        return {**super().get_config(), "layer": self._layer().key}
+        """Arguments of the metric, and where its layer is to be found."""
+        return {**super().get_config(), **self._binding.get_config()}
 
     @classmethod
     def from_config(cls, config):
-        """The metric that `get_config` described, bound to the layer loaded just before."""
-        config = dict(config)
-        return cls(binding.find(config.pop("layer")), **config)
+        """The metric that `get_config` described, waiting for its layer."""
+        arguments = {name: value for name, value in config.items() if name != "layer"}
+        return cls(Binding.waiting(config), **arguments)
 
 
 def _nan(shape, dtype=None):

@@ -14,25 +14,14 @@ The scaled form is also the more accurate one: a state is renormalised at every 
 rounding does not grow with the length.
 """
 
+import functools
 from collections import namedtuple
 
+import keras
 from keras import ops
 
+from keras_crf.chains import finite, largest
 from keras_crf.compilation import compiled
-
-# float32 underflows 87 nats below 1; the rest is room for products of several factors.
-_SAFE_RANGE = 80.0
-
-
-def largest(scores, axis=None, keepdims=False):
-    """Maximum, also of nothing: some backends refuse the maximum of an empty axis or batch."""
-    return ops.max(scores, axis=axis, keepdims=keepdims, initial=-float("inf"))
-
-
-def finite(peak):
-    """The value to subtract: -inf minus itself would be NaN."""
-    return ops.where(peak == -float("inf"), 0.0, peak)
-
 
 # === One sweep for three semirings ===
 
@@ -115,19 +104,8 @@ def _sweep(semiring, potentials, matrix, reverse=False):
 # === Sums over all paths ===
 
 
-def is_safe(unary, transitions):
-    """Whether no entry of a scaled message can underflow.
-
-    Every label reaches every other in one step when all transitions are finite, so the entries of a
-    message differ by at most the range of the transitions plus that of one row of unary scores.
-    Both have their maximum at zero. A forbidden label is an exact zero and loses nothing.
-    """
-    depth = largest(ops.where(unary == -float("inf"), 0.0, -unary))
-    return depth + largest(-transitions) < _SAFE_RANGE
-
-
-def _forward(unary, transitions):
-    """Log Z (b,) and forward states (t, b, k), in the semiring that `is_safe` selects."""
+def _forward(unary, transitions, safe):
+    """Log Z (b,) and forward states (t, b, k), scaled if `safe`, else in log space."""
     potentials = ops.transpose(unary, (1, 0, 2))  # (t, b, k)
     removed = ops.all(potentials == -float("inf"), axis=-1)  # (t, b)
 
@@ -142,10 +120,10 @@ def _forward(unary, transitions):
         growth = log_sum_exp(_arriving(_LOG, before, transitions) + potentials, axis=-1)
         return ops.sum(ops.where(removed, 0.0, growth), axis=0), before
 
-    return ops.cond(is_safe(unary, transitions), scaled, logarithmic)
+    return ops.cond(safe, scaled, logarithmic)
 
 
-def _expected_counts(unary, transitions, before, upstream):
+def _expected_counts(unary, transitions, safe, before, upstream):
     """Gradients of sum_b upstream_b log Z_b: (b, t, k) for `unary`, (k, k) for `transitions`."""
     potentials = ops.transpose(unary, (1, 0, 2))
 
@@ -166,7 +144,7 @@ def _expected_counts(unary, transitions, before, upstream):
         points = ops.exp(arriving + ahead) * upstream[:, None]
         return points, _log_pairs(before, ahead, transitions, upstream)
 
-    points, pairs = ops.cond(is_safe(unary, transitions), scaled, logarithmic)
+    points, pairs = ops.cond(safe, scaled, logarithmic)
     return ops.transpose(points, (1, 0, 2)), pairs
 
 
@@ -187,15 +165,38 @@ def _log_pairs(before, ahead, transitions, upstream):
     return ops.fori_loop(0, ops.shape(before)[0], add, ops.zeros_like(transitions))
 
 
-def _marginals(unary, transitions):
+def _marginals(unary, transitions, safe):
     """Gradient of log Z for `unary`: (b, t, k)."""
-    value, before = _forward(unary, transitions)
-    return _expected_counts(unary, transitions, before, ops.ones_like(value))[0]
+    value, before = _forward(unary, transitions, safe)
+    return _expected_counts(unary, transitions, safe, before, ops.ones_like(value))[0]
+
+
+def _log_sweep(potentials, transitions, safe, reverse=False):
+    """What `_sweep` returns, as logarithms of normalised states: (b, k) and (t, b, k)."""
+
+    def scaled():
+        factors, matrix = ops.exp(potentials), ops.exp(transitions)
+        final, states = _sweep(_SCALED, factors, matrix, reverse)
+        return ops.log(final), ops.log(states)
+
+    def logarithmic():
+        return _sweep(_LOG, potentials, transitions, reverse)
+
+    return ops.cond(safe, scaled, logarithmic)
+
+
+def _log_states(unary, transitions, safe):
+    """Normalised states in front of and behind each position, as logarithms: (t, b, k) twice."""
+    potentials = ops.transpose(unary, (1, 0, 2))
+    _, before = _log_sweep(potentials, transitions, safe)
+    _, after = _log_sweep(potentials, ops.transpose(transitions), safe, reverse=True)
+    return before, after
 
 
 forward = compiled(_forward)
 expected_counts = compiled(_expected_counts)
 marginals = compiled(_marginals)
+log_states = compiled(_log_states)
 
 
 # === The best path ===
@@ -217,3 +218,92 @@ def viterbi(unary, transitions):
 
     last = ops.cast(ops.argmax(final, axis=-1), "int32")
     return ops.transpose(ops.scan(step, last, before, reverse=True)[1])
+
+
+# === The n best paths ===
+
+
+@functools.cache
+def _n_best_of(n):
+    return compiled(functools.partial(_n_best, n=n))
+
+
+def n_best(unary, transitions, n):
+    """The n best paths (b, n, t) int32, and which of them exist (b, n)."""
+    return _n_best_of(n)(unary, transitions)
+
+
+def _n_best(unary, transitions, n):
+    """Like `_viterbi` with the n best scores per label: states (b, k, n), best first."""
+    potentials = ops.transpose(unary, (1, 0, 2))[..., None]  # (t, b, k, 1)
+    nothing = ops.full_like(ops.repeat(ops.sum(potentials, axis=0), n, axis=-1), -float("inf"))
+    beginning = ops.where(ops.arange(n) == 0, 0.0, -float("inf"))  # one way to begin
+
+    def step(state, potential):
+        empty = ops.all(state == -float("inf"), axis=(1, 2), keepdims=True)
+        arriving = ops.where(empty, beginning, _n_best_arriving(state, transitions, n))
+        visited = arriving + potential
+        visited = visited - finite(largest(visited, axis=(1, 2), keepdims=True))
+        removed = ops.all(potential == -float("inf"), axis=1, keepdims=True)
+        return ops.where(removed, state, visited), state
+
+    final, before = ops.scan(step, nothing, potentials)
+    removed = ops.all(potentials == -float("inf"), axis=2, keepdims=True)
+    before = ops.where(removed, -float("inf"), before)  # (t, b, k, n)
+    return _n_best_paths(final, before, transitions, n)
+
+
+def _n_best_arriving(state, transitions, n):
+    """The n best of all n k ways into each label: (b, k, n)."""
+    ways = state[:, :, :, None] + transitions[:, None, :]  # (b, i, n, j)
+    b, k = ops.shape(state)[0], transitions.shape[0]
+    ways = ops.transpose(ops.reshape(ways, (b, k * n, k)), (0, 2, 1))  # (b, j, i n)
+    return _top(ways, n)[0]
+
+
+def _n_best_paths(final, before, transitions, n):
+    """Follow each of the n paths back. A place (label, rank) is the number label * n + rank."""
+    b, k = ops.shape(final)[0], transitions.shape[0]
+    scores, last = _top(ops.reshape(final, (b, k * n)), n)  # (b, n)
+    into = ops.transpose(transitions)  # [j, i]
+
+    def step(place, state):
+        scores_into = ops.take(into, place // n, axis=0)  # (b, n, i)
+        ways = ops.reshape(state[:, None] + scores_into[..., None], (b, n, k * n))
+        best = ops.take_along_axis(_top(ways, n)[1], (place % n)[..., None], axis=2)[..., 0]
+        nothing_before = ops.all(state == -float("inf"), axis=(1, 2))[:, None]
+        return ops.where(nothing_before, place, best), place
+
+    places = ops.scan(step, last, before, reverse=True)[1]  # (t, b, n)
+    return ops.transpose(places, (1, 2, 0)) // n, scores > -float("inf")
+
+
+def _top(values, n):
+    """The n largest values of the last axis and their places; of equal ones the first."""
+    if keras.backend.backend() == "torch":  # whose top-k is not stable
+        order = ops.argsort(-values, axis=-1)[..., :n]
+        return ops.take_along_axis(values, order, axis=-1), ops.cast(order, "int32")
+    values, order = ops.top_k(values, n)
+    return values, ops.cast(order, "int32")
+
+
+# === Samples ===
+
+
+@compiled
+def sample(unary, transitions, safe, gumbel):
+    """Paths (b, n, t) int32: with Gumbel noise (t + 1, n, b, k) the largest score is a sample."""
+    potentials = ops.transpose(unary, (1, 0, 2))
+    final, before = _log_sweep(potentials, transitions, safe)
+    removed = ops.all(potentials == -float("inf"), axis=-1, keepdims=True)
+    before = ops.where(removed, -float("inf"), before)
+    last = ops.cast(ops.argmax(final + gumbel[-1], axis=-1), "int32")  # (n, b)
+    into = ops.transpose(transitions)  # [j, i]
+
+    def step(tag, scores):
+        drawn = ops.argmax(scores + ops.take(into, tag, axis=0), axis=-1)
+        nothing_before = ops.all(scores == -float("inf"), axis=-1)
+        return ops.where(nothing_before, tag, ops.cast(drawn, "int32")), tag
+
+    paths = ops.scan(step, last, before[:, None] + gumbel[:-1], reverse=True)[1]  # (t, n, b)
+    return ops.transpose(paths, (2, 1, 0))

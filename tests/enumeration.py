@@ -78,6 +78,28 @@ class Chain:
         none = np.zeros(self.k)
         return points, pairs, kept[0] if len(kept) else none, kept[-1] if len(kept) else none
 
+    def entropy(self):
+        used = self.probabilities > 0
+        return -np.sum(self.probabilities[used] * (self.scores - self.log_z)[used])
+
+    def kl_divergence(self, other):
+        """D(self || other), infinite where `other` forbids what this chain allows."""
+        used = self.probabilities > 0
+        ratio = (self.scores - self.log_z)[used] - (other.scores - other.log_z)[used]
+        return np.sum(self.probabilities[used] * ratio)
+
+    def partial_loss(self, allowed):
+        """Negative log of the total probability of the paths within sets of labels `(t, k)`."""
+        sets = np.asarray(allowed, bool)[self.keep]
+        possible = [all(row[label] for row, label in zip(sets, path, strict=True))
+                    for path in self.paths]  # fmt: skip
+        return self.log_z - np.logaddexp.reduce(self.scores[possible])
+
+    def n_best(self, n):
+        """The scores of the n best paths that are not forbidden, best first."""
+        scores = np.sort(self.scores[self.scores > -np.inf])[::-1][:n]
+        return np.concatenate([scores, np.full(n - len(scores), -np.inf)])
+
     def best_path(self):
         """The best path; among equals the one with the lowest last label, then the one before..."""
         best = self.paths[self.scores == self.scores.max()]
