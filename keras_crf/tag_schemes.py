@@ -16,38 +16,21 @@ Kim Sang and Veenstra 1999, "Representing Text Chunks" (IOB2, IOE1, IOE2); Ratin
 Segmentation as Character Tagging" (SBME; bert4keras for the order of its ids).
 """
 
-import re
 from collections import Counter
 from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
 
+from keras_crf.scheme_table import (
+    ALIASES,
+    SCHEMES,
+    check_arguments,
+    derive,
+    spelling_of,
+    take_apart,
+)
 
-class Scheme(NamedTuple):
-    """One row of the table: the letters of a scheme and what each may do."""
-
-    letters: str  # in the order of their ids
-    opens: str  # letters of the first tag of a span
-    closes: str  # letters of the last tag of a span
-    opens_beside: str  # the first tag where a span of the SAME type ends just before
-    closes_beside: str  # the last tag where a span of the SAME type begins just after
-    joins: str  # pairs of letters that stand side by side within one span
-    clings: str = ""  # letters that the lenient reading attaches to whatever is in front
-
-
-SCHEMES = {
-    #                 letters  opens closes  beside: opens closes  joins
-    "BIO": Scheme("BI", "B", "BI", "B", "BI", "BI II"),
-    "IOB1": Scheme("BI", "I", "BI", "B", "BI", "BI II"),
-    "IOE1": Scheme("IE", "IE", "I", "IE", "E", "II IE"),
-    "IOE2": Scheme("IE", "IE", "E", "IE", "E", "II IE"),
-    "BIOES": Scheme("BIES", "BS", "ES", "BS", "ES", "BI BE II IE"),
-    "BILOU": Scheme("BILU", "BU", "LU", "BU", "LU", "BI BL II IL"),
-    "BMES": Scheme("BMES", "BS", "ES", "BS", "ES", "BM BE MM ME"),
-    "SBME": Scheme("sbme", "sb", "se", "sb", "se", "bm be mm me", clings="me"),
-}
-ALIASES = {"IOB2": "BIO", "IOBES": "BIOES", "BIOUL": "BILOU"}
 PADDING = -100
 
 
@@ -89,6 +72,8 @@ class TagSet:
         allowed_transitions: Booleans `(k, k)`: [i, j] is true where tag i may be FOLLOWED BY tag j.
         allowed_starts: Booleans `(k,)`: the tags that may stand first.
         allowed_ends: Booleans `(k,)`: the tags that may stand last.
+        borders: Booleans `(k, k)`: [i, j] is true where no span goes on from tag i to tag j and
+            both may stand there: a legal border between words.
         reason: Why `from_tags` chose this scheme; otherwise empty.
 
     Example:
@@ -101,7 +86,7 @@ class TagSet:
 
     def __init__(self, types=(), scheme="BIO", separator="-"):
         """See the class."""
-        _check_arguments(types, scheme)
+        check_arguments(types, scheme)
         self.types, self.scheme = tuple(types), ALIASES.get(scheme.upper(), scheme.upper())
         self.separator, self.reason = separator, ""
         self._row = SCHEMES[self.scheme]
@@ -111,15 +96,16 @@ class TagSet:
         names = [letter + tail for tail in tails for letter in self._row.letters]
         self.names = ["O"] * self._first + names
         self.ids = {name: i for i, name in enumerate(self.names)}
-        self._by_parts = {_take_apart(name)[:2]: i for name, i in self.ids.items()}
+        self._by_parts = {take_apart(name)[:2]: i for name, i in self.ids.items()}
         # A letter and a type number per id; "" and -1 for O and, with the last id, the border.
         letters = np.array([""] * self._first + [*self._row.letters] * len(tails) + [""])
         self._groups = (np.arange(len(self) + 1) - self._first) // len(self._row.letters)
         self._groups[-1] = -1
-        tables = _derive(self._row, letters, self._groups)
+        tables = derive(self._row, letters, self._groups)
         self._joins, self._follows, self._opens, self._closes = tables
         self._legal = self._joins | (self._opens & self._closes)
         self.allowed_transitions = self._legal[:-1, :-1].copy()
+        self.borders = (self._opens & self._closes & ~self._follows)[:-1, :-1]
         self.allowed_starts = self._legal[-1, :-1].copy()
         self.allowed_ends = self._legal[:-1, -1].copy()
 
@@ -161,7 +147,7 @@ class TagSet:
         """The id of a name, also in another spelling: `B_PER` or `b-PER` for `B-PER`."""
         if tag in self.ids or tag is None:
             return self.ids.get(tag, PADDING)
-        parts = _take_apart(tag)[:2]
+        parts = take_apart(tag)[:2]
         return self._by_parts[parts] if parts in self._by_parts else self._refuse(tag, position)
 
     def _refuse(self, tag, position):
@@ -226,7 +212,7 @@ class TagSet:
         ids = np.full(length, 0 if self.types else PADDING, "int32")
         for left, span, right in zip([None, *spans], spans, [*spans[1:], None], strict=False):
             base = self._first + self._labels.index(span.label) * len(self._row.letters)
-            spelling = _spelling(self._row, _touch(left, span), _touch(span, right))
+            spelling = spelling_of(self._row, _touch(left, span), _touch(span, right))
             single, first, inner, last = (base + place for place in spelling)
             ids[span.start : span.end] = inner
             ids[span.start], ids[span.end - 1] = first, last
@@ -284,7 +270,7 @@ class TagSet:
         """
         corpus = [list(tags) for tags in corpus]
         pairs = _pairs(corpus)
-        parts = {tag: _take_apart(tag, corpus) for tag, _ in pairs if tag not in (None, "O")}
+        parts = {tag: take_apart(tag, corpus) for tag, _ in pairs if tag not in (None, "O")}
         letters = {letter for letter, _, _ in parts.values()}
         types = sorted({label for _, label, _ in parts.values()})
         separators = {between for *_, between in parts.values()}
@@ -304,54 +290,74 @@ class TagSet:
         return best
 
 
+class Legality(NamedTuple):
+    """Boolean arrays that say which labels may stand where."""
+
+    transitions: np.ndarray  # (k, k): [i, j] is true where label i may be FOLLOWED BY label j
+    starts: np.ndarray  # (k,): may stand first
+    ends: np.ndarray  # (k,): may stand last
+
+
+def legal(labels, scheme) -> Legality:
+    """Says which of the labels of a model may follow which, start and end, in THEIR order.
+
+    Args:
+        labels: k different tag names in any order, such as `["I-PER", "O", "B-PER"]`; some of the
+            scheme's tags may be missing. `B_PER` is read as `B-PER`, `B` as `b`.
+        scheme: The name of a scheme, see `TagSet`.
+
+    Returns:
+        `Legality`, a tuple `(transitions, starts, ends)`.
+    """
+    parts = [take_apart(label)[:2] for label in labels]
+    types = sorted({label for letter, label in parts if letter not in (None, "O")}) or [""]
+    tags = TagSet(() if str(scheme).upper() == "SBME" else types, scheme)
+    ids = [tags._by_parts.get(part, PADDING) for part in parts]
+    for n, label in enumerate(labels):
+        if ids[n] == PADDING or ids[n] in ids[:n]:
+            raise ValueError(
+                f"Expected different tags of {tags.scheme}, such as {tags.names[:5]}. Received: "
+                f"{label!r} at position {n}. Mask the positions that carry another label, such as "
+                "padding; for labels of your own making write the boolean arrays by hand."
+            )
+    transitions = tags.allowed_transitions[np.ix_(ids, ids)]
+    return Legality(transitions, tags.allowed_starts[ids], tags.allowed_ends[ids])
+
+
+def reach(allowed_transitions) -> int | None:
+    """Finds the smallest d such that every label reaches every label in exactly d legal steps.
+
+    If d steps suffice, so do d + 1. Hence squares of the matrix bracket d and halving finds it.
+
+    Args:
+        allowed_transitions: Booleans `(k, k)`: [i, j] is true where i may be followed by j.
+
+    Returns:
+        d >= 1, or None if some label never reaches some other, or only in step with a cycle.
+    """
+    powers = [np.asarray(allowed_transitions, bool)]  # of 1, 2, 4... steps
+    enough = (len(powers[0]) - 1) ** 2 + 1  # Wielandt's bound on d
+    while not powers[-1].all() and 2 ** (len(powers) - 1) < enough:
+        powers.append(_walk(powers[-1], powers[-1]))
+    if not powers[-1].all():
+        return None
+    steps, walked = 0, np.eye(len(powers[0]), dtype=bool)
+    for n, power in reversed([*enumerate(powers)]):
+        further = _walk(walked, power)
+        if not further.all():
+            steps, walked = steps + 2**n, further
+    return steps + 1
+
+
+def _walk(first, then):
+    """Pairs (i, j) joined by a way of `first` and a way of `then`."""
+    return first.astype("float32") @ then.astype("float32") > 0
+
+
 def word_spans(words) -> list[Span]:
     """The spans that the words of a sentence hold in the text that they make up together."""
     ends = np.cumsum([0, *map(len, words)]).tolist()
     return [Span(start, end) for start, end in pairwise(ends)]
-
-
-def _check_arguments(types, scheme):
-    known = [*SCHEMES, *ALIASES]
-    if not isinstance(scheme, str) or scheme.upper() not in known:
-        raise ValueError(f"Unknown scheme {scheme!r}, expected one of {', '.join(known)}.")
-    if isinstance(types, str) or len(set(types)) < len(types):
-        raise ValueError(f"types must be a list of different names, received {types!r}.")
-    if (scheme.upper() == "SBME") == (len(types) > 0):
-        raise ValueError(
-            f"{scheme} was given the types {list(types)}. Segmentation (SBME) has none, every "
-            'other scheme one or more, such as ["PER", "LOC"].'
-        )
-
-
-def _derive(row, letters, groups):
-    """What may follow what, from a row of `SCHEMES` and the letter and type of each id.
-
-    Four tables (k + 1, k + 1) of booleans about tag i in front of tag j: j goes on with the span of
-    i; the same, lenient; j may open a span behind i; i may close a span in front of j.
-    """
-    same = groups[:, None] == groups
-
-    def able(chosen):  # O and the border, both "", can open and close anywhere
-        return np.isin(letters, [*chosen, ""])
-
-    joins = same & np.isin(np.char.add(letters[:, None], letters), row.joins.split())
-    clings = same & np.isin(letters, [*row.clings])
-    opens = np.where(same, able(row.opens_beside), able(row.opens))
-    closes = np.where(same, able(row.closes_beside)[:, None], able(row.closes)[:, None])
-    return joins, joins | clings, opens, closes
-
-
-def _spelling(row, left, right):
-    """Places in `row.letters` of the single, first, inner and last letter of a span.
-
-    Each is the only letter that may open, close, be joined to the next or to the one before.
-    `left`, `right`: whether a span of the same type touches this one there.
-    """
-    opens = row.opens_beside if left else row.opens
-    closes = row.closes_beside if right else row.closes
-    joined_on, joined_to = zip(*row.joins.split(), strict=True)
-    needs = [(opens, closes), (opens, joined_on), (joined_on, joined_to), (joined_to, closes)]
-    return [row.letters.index(*(set(a) & set(b))) for a, b in needs]
 
 
 def _touch(left, right):
@@ -391,15 +397,3 @@ def _as_array(tags):
 def _pairs(corpus):
     """Counts neighbouring tags; None stands for the border of a sequence."""
     return Counter(pair for tags in corpus for pair in pairwise([None, *tags, None]))
-
-
-def _take_apart(tag, corpus=None):
-    """Letter, type and separator of a tag name; three times None if it is none."""
-    match = re.fullmatch(r"([A-Za-z])(?:([-_])(.+))?", str(tag), re.DOTALL)
-    if match is None and corpus is not None:
-        place = next((n, tags.index(tag)) for n, tags in enumerate(corpus) if tag in tags)
-        raise ValueError(
-            f"Tag {tag!r} in sequence {place[0]} at position {place[1]} is neither O, nor a "
-            "letter, nor a letter and a type with - or _ between them, such as B-PER."
-        )
-    return (match[1].upper(), match[3] or "", match[2] or "") if match else (None, None, None)

@@ -2,27 +2,39 @@
 
 import numpy as np
 
+from keras_crf.best_paths import best_path, n_best_paths, path_scores
+from keras_crf.tag_schemes import legal
+
 
 class ViterbiDecoder:
-    """Best label paths from emissions and transition scores.
+    """Best label paths from emissions, transition scores and constraints.
 
     It computes in float32, operation by operation like the decoder inside the graph, so that both
-    return the same path on every input, ties included.
+    return the same path on every input, ties included: between equal scores the lower last label
+    wins, then the lower label before it, and so on.
+
+    What is forbidden is minus infinity. Where constraints leave no path at all, nothing is raised:
+    the score is minus infinity, which tells such a sequence from all others. The labels of `decode`
+    are then valid ids that break some constraint; `n_best` has no path to give.
 
     Args:
         trans: `(k, k)` transition scores; `[i, j]` scores label i followed by label j. A plain
             attribute that may be replaced at any time, as in bert4keras.
-        starts: label ids allowed at the first position; None allows all.
-        ends: label ids allowed at the last position; None allows all.
+        starts: label ids allowed at the first position, or booleans `(k,)`; None allows all.
+        ends: label ids allowed at the last position, or booleans `(k,)`; None allows all.
         start_scores: `(k,)` scores of the first label; None for zeros.
         end_scores: `(k,)` scores of the last label; None for zeros.
+        allowed: booleans `(k, k)`: `[i, j]` is true where label i may be followed by label j; None
+            allows all.
 
     Example:
         decoder = crf.decoder()  # or ViterbiDecoder(trans, starts=[0, 1], ends=[0, 3])
         tags = decoder.decode(model.predict(x))
     """
 
-    def __init__(self, trans, starts=None, ends=None, start_scores=None, end_scores=None):
+    def __init__(
+        self, trans, starts=None, ends=None, start_scores=None, end_scores=None, allowed=None
+    ):
         self.trans = np.asarray(trans)
         if self.trans.ndim != 2 or len(set(self.trans.shape)) != 1:
             raise ValueError(
@@ -31,6 +43,29 @@ class ViterbiDecoder:
         self.num_labels = len(self.trans)
         self.start_scores = self._boundary("starts", starts, start_scores)
         self.end_scores = self._boundary("ends", ends, end_scores)
+        self.allowed = None
+        if allowed is not None:
+            self.allowed = _checked("allowed", allowed, self.trans.shape, bool)
+
+    @classmethod
+    def from_labels(cls, labels, scheme, trans=None, start_scores=None, end_scores=None):
+        """A decoder that gives legal tags only, for a CRF or for a model that ends in a softmax.
+
+        Args:
+            labels: the k tag names in the order of the model's outputs, such as
+                `["O", "B-PER", "I-PER"]`.
+            scheme: "BIO", "BIOES", "BMES"..., see `TagSet`.
+            trans: `(k, k)` transition scores; None for zeros: constraints alone.
+            start_scores: `(k,)` scores of the first label; None for zeros.
+            end_scores: `(k,)` scores of the last label; None for zeros.
+
+        Example:
+            decoder = ViterbiDecoder.from_labels(labels, "BIO")
+            tags = decoder.decode(np.log(probabilities))  # or logits, which give the same tags
+        """
+        allowed, starts, ends = legal(labels, scheme)
+        trans = np.zeros(allowed.shape) if trans is None else trans
+        return cls(trans, starts, ends, start_scores, end_scores, allowed)
 
     def _boundary(self, name, labels, scores):
         """(k,) scores, -inf for labels that are not allowed."""
@@ -40,85 +75,147 @@ class ViterbiDecoder:
                 f"`{name[:-1]}_scores` must have the shape ({self.num_labels},). "
                 f"Received: {scores.shape}"
             )
-        return scores.astype("float32") + self._allowed(name, labels)
+        return scores if labels is None else np.where(self._allowed(name, labels), scores, -np.inf)
 
     def _allowed(self, name, labels):
-        if labels is None:
-            return np.float32(0)
-        scores = np.full(self.num_labels, -np.inf, "float32")
-        unknown = [label for label in labels if not 0 <= label < self.num_labels]
+        """Label ids or booleans, as booleans (k,)."""
+        labels = np.asarray([*labels])
+        if labels.dtype == bool:
+            return _checked(name, labels, (self.num_labels,), bool)
+        unknown = [label for label in labels.tolist() if label not in range(self.num_labels)]
         if unknown:
             raise ValueError(
                 f"`{name}` must hold label ids 0..{self.num_labels - 1}. Received: {unknown}"
             )
-        scores[list(labels)] = 0.0
-        return scores
+        return np.isin(np.arange(self.num_labels), labels)
 
-    def decode(self, nodes, mask=None, pad_value=-1):
-        """Best path of one sequence or of a batch; `nodes` is not modified.
+    def decode(
+        self, nodes, mask=None, pad_value=-1, bonus=None, allowed_labels=None, return_score=False
+    ):
+        """Best path of one sequence or of a batch; the arguments are not modified.
 
         Args:
             nodes: emissions `(t, k)` or `(b, t, k)`. Rows of minus infinity count as masked.
             mask: `(t,)` or `(b, t)`, true or non-zero = keep. Masked positions are removed from the
                 chain.
             pad_value: what stands at masked positions.
+            bonus: scores of the shape of `nodes` that are added to them, such as those of
+                `Dictionary.bonus`.
+            allowed_labels: booleans of the shape of `nodes`: the labels that may stand at each
+                position.
+            return_score: also return the score of the path.
 
         Returns:
-            int64 labels `(t,)` or `(b, t)`. Between equal scores the lower label wins.
+            int64 labels `(t,)` or `(b, t)`, or a tuple of these and float64 scores in nats, `()` or
+            `(b,)`: the sum of all scores along the path, 0 for a sequence without positions and
+            minus infinity where the constraints leave no path.
         """
-        nodes = np.asarray(nodes, "float32")
-        if nodes.ndim not in (2, 3) or nodes.shape[-1] != self.num_labels:
+        lattice = _Lattice(self, nodes, mask, bonus, allowed_labels)
+        paths = best_path(lattice.unary("float32"), self._transitions("float32"))
+        tags = lattice.unwrap(np.where(lattice.kept, paths, pad_value))
+        if not return_score:
+            return tags
+        return tags, lattice.unwrap(self._scores(lattice, paths[:, None])[:, 0])
+
+    def n_best(self, nodes, n, mask=None, pad_value=-1, bonus=None, allowed_labels=None):
+        """The n best paths, all different, best first; the first is that of `decode`.
+
+        Args:
+            nodes: emissions `(t, k)` or `(b, t, k)`, as in `decode`.
+            n: number of paths.
+            mask: as in `decode`.
+            pad_value: what stands at masked positions, and in the place of paths that do not exist.
+            bonus: as in `decode`.
+            allowed_labels: as in `decode`.
+
+        Returns:
+            int64 paths `(n, t)` or `(b, n, t)` and their float64 scores in nats `(n,)` or `(b, n)`.
+            Where fewer than n paths exist, the rest has the score minus infinity. Paths are ranked
+            in float32 as in `decode`: two whose scores differ by less than its rounding may stand
+            in either order.
+        """
+        if not isinstance(n, int | np.integer) or n < 1:
+            raise ValueError(f"`n` must be a number of paths, 1 or more. Received: {n!r}")
+        lattice = _Lattice(self, nodes, mask, bonus, allowed_labels)
+        parts = lattice.unary("float32"), self._transitions("float32"), lattice.kept
+        paths, exists = n_best_paths(*parts, n)
+        tags = np.where(lattice.kept[:, None] & exists[..., None], paths, pad_value)
+        scores = np.where(exists, self._scores(lattice, paths), -np.inf)
+        return lattice.unwrap(tags), lattice.unwrap(scores)
+
+    def _transitions(self, dtype):
+        trans = _checked("trans", self.trans, (self.num_labels, self.num_labels), dtype)
+        return trans if self.allowed is None else np.where(self.allowed, trans, -np.inf)
+
+    def _scores(self, lattice, paths):
+        unary, trans = lattice.unary("float64"), self._transitions("float64")
+        return path_scores(unary, trans, lattice.kept, paths)
+
+
+class _Lattice:
+    """What one call is about: a batch of sequences, checked, with all that acts on its labels."""
+
+    def __init__(self, decoder, nodes, mask, bonus, allowed_labels):
+        self.nodes = np.asarray(nodes)
+        if self.nodes.ndim not in (2, 3) or self.nodes.shape[-1] != decoder.num_labels:
             raise ValueError(
-                f"`nodes` must have the shape (time, {self.num_labels}) or (batch, time, "
-                f"{self.num_labels}). Received: {nodes.shape}"
+                f"`nodes` must have the shape (time, {decoder.num_labels}) or (batch, time, "
+                f"{decoder.num_labels}). Received: {self.nodes.shape}"
             )
-        batch = nodes if nodes.ndim == 3 else nodes[None]
-        kept = ~np.all(batch == -np.inf, axis=-1)  # (b, t)
+        shape = self.nodes.shape
+        self.bonus = None if bonus is None else _checked_bonus(bonus, shape)
+        self.allowed = allowed_labels
+        if allowed_labels is not None:
+            self.allowed = _checked("allowed_labels", allowed_labels, shape, bool)
+        self.start, self.end = decoder.start_scores, decoder.end_scores
+        self.kept = ~np.all(self.nodes.astype("float32") == -np.inf, axis=-1)
         if mask is not None:
-            kept &= self._as_mask(mask, nodes)
-        path = np.where(kept, self._best_paths(self._fold(batch, kept)), pad_value)
-        return path if nodes.ndim == 3 else path[0]
+            self.kept &= _checked("mask", np.asarray(mask) != 0, shape[:-1], bool)
+        self.kept = self._wrap(self.kept, 2)
 
-    @staticmethod
-    def _as_mask(mask, nodes):
-        mask = np.asarray(mask).astype(bool)
-        if mask.shape != nodes.shape[:-1]:
-            raise ValueError(
-                f"`mask` must have the shape {nodes.shape[:-1]} of the positions in `nodes`. "
-                f"Received: {mask.shape}"
-            )
-        return mask if mask.ndim == 2 else mask[None]
+    def unary(self, dtype):
+        """(b, t, k): all that scores a label in its place, -inf in the rows of removed ones."""
+        nodes = self.nodes.astype(dtype)
+        if self.bonus is not None:
+            nodes = nodes + self.bonus.astype(dtype)
+        if self.allowed is not None:
+            nodes = np.where(self.allowed, nodes, -np.inf)
+        return self._fold(self._wrap(nodes, 3), self.start.astype(dtype), self.end.astype(dtype))
 
-    def _fold(self, nodes, kept):
-        """Add start and end scores to the first and last kept position; -inf where removed."""
-        rank = np.cumsum(kept, axis=1)
-        first, last = kept & (rank == 1), kept & (rank == rank[:, -1:])
-        nodes = nodes + np.where(first[..., None], self.start_scores, np.float32(0))
-        nodes = nodes + np.where(last[..., None], self.end_scores, np.float32(0))
-        return np.where(kept[..., None], nodes, -np.inf)
+    def _fold(self, nodes, start, end):
+        """Add start and end scores to the first and last kept position."""
+        rank = np.cumsum(self.kept, axis=1)
+        first, last = self.kept & (rank == 1), self.kept & (rank == rank[:, -1:])
+        nodes = nodes + np.where(first[..., None], start, nodes.dtype.type(0))
+        nodes = nodes + np.where(last[..., None], end, nodes.dtype.type(0))
+        return np.where(self.kept[..., None], nodes, -np.inf)
 
-    def _best_paths(self, unary):
-        """(b, t) labels; what stands at removed positions is arbitrary."""
-        trans = np.asarray(self.trans, "float32")
-        kept = ~np.all(unary == -np.inf, axis=-1)
-        state = np.full((len(unary), self.num_labels), -np.inf, "float32")
-        before = np.empty((unary.shape[1], *state.shape), "float32")  # (t, b, k)
-        for t in range(unary.shape[1]):
-            before[t] = np.where(kept[:, t, None], state, -np.inf)
-            state = np.where(kept[:, t, None], _step(state, unary[:, t], trans), state)
-        tag = state.argmax(axis=-1)  # (b,)
-        path = np.empty(kept.shape, "int64")
-        for t in reversed(range(unary.shape[1])):
-            path[:, t] = tag
-            best = (before[t] + trans.T[tag]).argmax(axis=-1)
-            tag = np.where(np.all(before[t] == -np.inf, axis=-1), tag, best)
-        return path
+    def _wrap(self, values, rank):
+        return values if values.ndim == rank else values[None]
+
+    def unwrap(self, values):
+        """The results of a batch, or of its only sequence if that came alone."""
+        return values if self.nodes.ndim == 3 else values[0]
 
 
-def _step(state, scores, trans):
-    """Best score of a path into each label (b, k), relative to the best of all."""
-    arriving = (state[:, :, None] + trans).max(axis=1)
-    nothing_before = np.all(state == -np.inf, axis=-1, keepdims=True)
-    visited = np.where(nothing_before, np.float32(0), arriving) + scores
-    peak = visited.max(axis=-1, keepdims=True)
-    return visited - np.where(peak == -np.inf, np.float32(0), peak)
+def _checked(name, values, shape, dtype=None):
+    """An array of a certain shape. Booleans must be booleans: scores of 0 would read as false."""
+    values = np.asarray(values)
+    if values.shape != shape:
+        raise ValueError(f"`{name}` must have the shape {shape}. Received: {values.shape}")
+    if dtype is bool and values.dtype != bool:
+        raise ValueError(
+            f"`{name}` must hold booleans, true = allowed. Received: {values.dtype}. For scores "
+            "with minus infinity at what is forbidden pass `scores > -numpy.inf`."
+        )
+    return values if dtype is None else values.astype(dtype)
+
+
+def _checked_bonus(bonus, shape):
+    bonus = _checked("bonus", bonus, shape)
+    if not (bonus < np.inf).all():  # infinity on a label that is forbidden would be NaN
+        raise ValueError(
+            "`bonus` must be below infinity, to force labels pass `allowed_labels`. Received: "
+            f"{bonus[~(bonus < np.inf)][0]}"
+        )
+    return bonus

@@ -11,7 +11,7 @@ from real_corpora import NER, needs_data, read_tags
 from seqeval import scheme as seqeval_schemes
 from seqeval.metrics.sequence_labeling import get_entities
 
-from keras_crf.tag_schemes import SCHEMES, Span, TagSet, word_spans
+from keras_crf.tag_schemes import SCHEMES, Span, TagSet, legal, reach, word_spans
 
 relaxed = settings(max_examples=60, deadline=None)  # a busy machine is no failure
 TYPED = [name for name in SCHEMES if name != "SBME"]
@@ -386,6 +386,86 @@ BIO = TagSet(["PER", "LOC"], "BIO")
 def test_errors_say_what_where_and_what_to_do(call, message):
     with pytest.raises(ValueError, match=message):
         call()
+
+
+# Labels in any order, and how far they reach
+
+
+@pytest.mark.parametrize("scheme", SCHEMES)
+def test_legality_follows_the_order_of_the_labels(scheme, rng):
+    tags = tag_set(scheme)
+    for size in range(1, len(tags) + 1):
+        ids = rng.permutation(len(tags))[:size]
+        transitions, starts, ends = legal([tags.names[i] for i in ids], scheme)
+        for i, j in product(range(size), repeat=2):
+            assert transitions[i, j] == tags.allowed_transitions[ids[i], ids[j]]
+        np.testing.assert_array_equal(starts, tags.allowed_starts[ids])
+        np.testing.assert_array_equal(ends, tags.allowed_ends[ids])
+
+
+def test_spellings_of_labels():
+    expected = legal(["O", "B-PER", "I-PER"], "BIO")
+    for labels, scheme in ((["o", "b_PER", "I_PER"], "iob2"), (("O", "B", "I"), "BIO")):
+        for array, same in zip(legal(labels, scheme), expected, strict=True):
+            np.testing.assert_array_equal(array, same)
+    words = legal("BMES", "SBME")
+    for array, same in zip(legal("BMES", "BMES"), words, strict=True):
+        np.testing.assert_array_equal(array, same)
+    assert words.transitions[0].tolist() == [False, True, True, False]
+
+
+def test_a_border_is_where_a_new_span_may_begin():
+    words = TagSet(scheme="SBME")
+    np.testing.assert_array_equal(words.borders, [[1, 1, 0, 0], [0] * 4, [0] * 4, [1, 1, 0, 0]])
+    iob1 = TagSet(["X"], "IOB1")
+    assert iob1.borders[iob1.ids["I-X"], iob1.ids["B-X"]]
+    assert not iob1.borders[iob1.ids["I-X"], iob1.ids["I-X"]]
+
+
+def test_reach_of_every_scheme():
+    reaches = {scheme: reach(tag_set(scheme).allowed_transitions) for scheme in SCHEMES}
+    assert reaches == dict.fromkeys(SCHEMES, 2) | {"BIOES": 3, "BILOU": 3, "BMES": 3}
+
+
+def by_walking(allowed):
+    walked = allowed.astype(int)
+    for steps in range(1, (len(allowed) - 1) ** 2 + 2):
+        if walked.all():
+            return steps
+        walked = np.minimum(walked @ allowed, 1)
+    return None
+
+
+def test_reach_is_what_walking_step_by_step_finds(rng):
+    for density in rng.random(500):
+        k = rng.integers(1, 7)
+        allowed = rng.random((k, k)) < density
+        assert reach(allowed) == by_walking(allowed)
+
+
+def test_reach_at_its_limits():
+    assert reach(np.ones((5, 5), bool)) == reach(np.ones((1, 1), bool)) == 1
+    assert reach(np.zeros((1, 1), bool)) is None
+    ring = np.roll(np.eye(6, dtype=bool), 1, axis=1)
+    assert reach(ring) is None  # after d steps from one label there is one label only
+    ring[5, 1] = True
+    assert reach(ring) == 26  # no matrix of six labels needs more (Wielandt)
+
+
+@pytest.mark.parametrize(
+    "labels, scheme, message",
+    [
+        (["O", "B-X", "[CLS]"], "BIO", r"tags of BIO, such as .*'\[CLS\]' at position 2. Mask"),
+        (["O", "B-X", "B_X"], "BIO", "different tags.*'B_X' at position 2"),
+        (["O", "S-X"], "BIO", "'S-X' at position 1"),
+        (["s", "O"], "SBME", "'O' at position 1"),
+        (["O", None], "BIO", "None at position 1"),
+        (["O", "B-X"], "IOB", "Unknown scheme 'IOB', expected one of"),
+    ],
+)
+def test_labels_that_are_no_tags(labels, scheme, message):
+    with pytest.raises(ValueError, match=message):
+        legal(labels, scheme)
 
 
 # Real corpora
