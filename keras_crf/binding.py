@@ -16,7 +16,7 @@ _local = threading.local()
 
 
 def _registry():
-    """Living layers by key, and bindings that wait, of this thread: loading is one thread's work."""
+    """Living layers by key and waiting bindings of this thread; a load stays within one."""
     if not hasattr(_local, "layers"):
         _local.layers = defaultdict(weakref.WeakSet)
         _local.waiting = weakref.WeakSet()

@@ -9,6 +9,37 @@ from keras_crf.compilation import is_concrete
 _NO_LABEL = -(2**31)
 
 
+def check_arguments(lr_multiplier, ignore_index, constrain_loss, scheme):
+    """Refuse arguments of the layer that cannot be meant."""
+    if not lr_multiplier > 0:
+        raise ValueError(
+            "`lr_multiplier` must be positive. To freeze the transitions set `trainable=False`. "
+            f"Received: lr_multiplier={lr_multiplier}"
+        )
+    if ignore_index is None or int(ignore_index) != ignore_index:
+        raise ValueError(
+            "`ignore_index` must be an integer, such as -100; choose one that is no label to "
+            f"ignore nothing. Received: ignore_index={ignore_index!r}"
+        )
+    if constrain_loss and scheme is None:
+        raise ValueError(
+            "`constrain_loss=True` needs constraints: give `labels` and `scheme`, or boolean "
+            "arrays as `scheme`. Received: scheme=None"
+        )
+
+
+def checked_weights(label_weights):
+    """Label weights as a list of floats, or None."""
+    if label_weights is None:
+        return None
+    weights = [float(weight) for weight in label_weights]
+    if not all(0 < weight < float("inf") for weight in weights):
+        raise ValueError(
+            f"`label_weights` must be positive and finite, one a label. Received: {weights}"
+        )
+    return weights
+
+
 def check_mask(mask, emissions):
     """Refuse a mask that is not `(b, t)`."""
     expected, received = tuple(emissions.shape)[:2], tuple(mask.shape)
@@ -49,7 +80,9 @@ def integer_labels(labels):
             f"Received: {tuple(labels.shape)}. For one-hot labels use `dense_loss`."
         )
     whole = ops.cast(labels, "int32")
-    return ops.where(ops.cast(whole, labels.dtype) == labels, whole, ops.full_like(whole, _NO_LABEL))
+    return ops.where(
+        ops.cast(whole, labels.dtype) == labels, whole, ops.full_like(whole, _NO_LABEL)
+    )
 
 
 def label_weights(weights, num_labels, ignore_index):
@@ -81,7 +114,7 @@ def check_labels(given, tags, emissions, ignore_index):
         row, position = wrong[0]
         label = np.reshape(ops.convert_to_numpy(given), tags.shape)[row, position]
         raise ValueError(
-            f"Label {label} at sequence {row}, position {position} is not one of the "
+            f"Label {label:g} at sequence {row}, position {position} is not one of the "
             f"{k} labels 0..{k - 1}. Positions without a label must be masked, or labelled "
             f"{ignore_index} (`ignore_index`)."
         )

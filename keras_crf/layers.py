@@ -2,24 +2,30 @@
 
 import uuid
 import warnings
-import weakref
 
 import keras
 import numpy as np
 from keras import ops
 
 from keras_crf import binding, linear_chain
-from keras_crf.checks import are_probabilities, check_labels, check_mask, integer_labels
+from keras_crf.checks import (
+    are_probabilities,
+    check_arguments,
+    check_mask,
+    checked_weights,
+    made_by_softmax,
+)
 from keras_crf.compilation import is_concrete
-from keras_crf.losses import DenseLoss, SparseLoss
-from keras_crf.metrics import DenseAccuracy, SparseAccuracy, ViterbiAccuracy
-from keras_crf.viterbi import ViterbiDecoder
+from keras_crf.constraints import Constraints
+from keras_crf.losses import DenseLoss, PartialLoss, SparseLoss
+from keras_crf.metrics import DenseAccuracy, Observers, SparseAccuracy, ViterbiAccuracy
+from keras_crf.values import Values
 
 OUTPUTS = ("emissions", "tags", "marginals")
 
 
 @keras.saving.register_keras_serializable("keras_crf")
-class ConditionalRandomField(keras.layers.Layer):
+class ConditionalRandomField(Values, keras.layers.Layer):
     """Linear-chain CRF on top of emissions, with a learning rate of its own.
 
     The layer takes raw scores `(b, t, k)` (from `Dense(k)`, no softmax), holds the transitions and
@@ -42,8 +48,14 @@ class ConditionalRandomField(keras.layers.Layer):
     the network (Su, https://kexue.fm/archives/7196). With `lr_multiplier=m` the stored weight is
     W = T / m while the chain uses T = m W, and the gradient of W is that of T: under SGD, Adam and
     their kin T moves exactly as if its learning rate were m times larger. Start values, gradient
-    norms and saved files do not depend on m. LAMB and Adafactor scale their step by the norm of the
-    weight itself and cancel the effect.
+    norms and saved files do not depend on m; `get_weights` and `set_weights`, which carry W, do.
+    LAMB and Adafactor scale their step by the norm of the weight itself and cancel the effect.
+
+    Constraints: with `labels` and `scheme`, decoding, tags, marginals and all other values never
+    give weight to an illegal start, transition or end. They live in the config, not in the weights.
+    The losses ignore them, unless `constrain_loss=True`: then log Z runs over legal paths only, and
+    a sequence whose own labels are illegal is named in an error where values can be looked at, and
+    contributes 0 in a compiled graph.
 
     The CRF always computes in float32, under every dtype policy.
 
@@ -54,6 +66,15 @@ class ConditionalRandomField(keras.layers.Layer):
             of bert4keras: the transitions alone.
         transitions_initializer: initializer of the effective transitions `(k, k)`.
         transitions_regularizer: regularizer of the effective transitions.
+        labels: names of the k labels in their order.
+        scheme: "BIO", "BIOES", "BMES", "SBME"... (see `TagSet`), by which the names say what may
+            follow what; or three boolean arrays: allowed transitions `(k, k)`, starts `(k,)` and
+            ends `(k,)`.
+        constrain_loss: whether the losses obey the constraints as well.
+        label_weights: `(k,)` positive weights against imbalance, or None. Training sees the
+            emissions less the logarithm of the weight, so that a label of weight w must score
+            log w higher to be as probable; decoding sees them as they are (logit adjustment: Menon
+            et al., ICLR 2021). Weights of 1 change nothing.
         ignore_index: labels of this value are masked out.
         pad_value: what decoding returns at masked positions.
         **kwargs: `name`, `trainable`. `dtype` is always float32.
@@ -75,33 +96,37 @@ class ConditionalRandomField(keras.layers.Layer):
         use_boundary=True,
         transitions_initializer="glorot_uniform",
         transitions_regularizer=None,
+        labels=None,
+        scheme=None,
+        constrain_loss=False,
+        label_weights=None,
         ignore_index=-100,
         pad_value=-1,
         **kwargs,
     ):
         kwargs["dtype"] = "float32"  # the only policy that keeps float32 under all mixed ones
         super().__init__(**kwargs)
-        if not lr_multiplier > 0:
-            raise ValueError(
-                "`lr_multiplier` must be positive. To freeze the transitions set "
-                f"`trainable=False`. Received: lr_multiplier={lr_multiplier}"
-            )
+        check_arguments(lr_multiplier, ignore_index, constrain_loss, scheme)
         self.lr_multiplier = float(lr_multiplier)
         self.use_boundary = use_boundary
         self.transitions_initializer = keras.initializers.get(transitions_initializer)
         self.transitions_regularizer = keras.regularizers.get(transitions_regularizer)
-        self.ignore_index = ignore_index
+        self.labels = None if labels is None else list(labels)
+        self.scheme = scheme
+        self.constraints = None if scheme is None else Constraints(labels, scheme)
+        self.constrain_loss = constrain_loss
+        self.label_weights = checked_weights(label_weights)
+        self.ignore_index = int(ignore_index)
         self.pad_value = pad_value
         self.supports_masking = True
         self.num_labels = None
-        self._emissions_checked = False
-        observers = weakref.WeakSet()
-        self._observers = lambda: observers  # in a closure, so that Keras does not walk it
+        self._looks_left = 3  # batches whose emissions are looked at for probabilities
+        self._observers = Observers()
         self._enter(uuid.uuid4().hex)
 
     def _enter(self, key):
         self.key = key
-        binding.register(key, self)
+        binding.enter(self)
 
     def build(self, input_shape):
         """Create the scores for the number of labels in `input_shape`, `(b, t, k)`."""
@@ -111,9 +136,26 @@ class ConditionalRandomField(keras.layers.Layer):
                 f"known number of labels. Received: {tuple(input_shape)}"
             )
         self.num_labels = input_shape[-1]
+        self._check_number_of_labels()
+        self.input_spec = keras.layers.InputSpec(ndim=3, axes={-1: self.num_labels})
         initializers = {"transitions": self.transitions_initializer}
         for name, shape in self.score_shapes().items():
             self._add_scores(name, shape, initializers.get(name, keras.initializers.Zeros()))
+        for metric in self._observers:
+            metric.prepare(self.score_shapes())
+
+    def _check_number_of_labels(self):
+        sizes = {
+            "labels": self.labels and len(self.labels),
+            "scheme": self.constraints and len(self.constraints.starts),
+            "label_weights": self.label_weights and len(self.label_weights),
+        }
+        for name, size in sizes.items():
+            if size not in (None, self.num_labels):
+                raise ValueError(
+                    f"Layer {self.name!r} was given `{name}` for {size} labels, and emissions of "
+                    f"{self.num_labels}. Both must be the same number: see the units of `Dense`."
+                )
 
     def _add_scores(self, name, shape, initializer):
         """Store T / m, so that the effective start values do not depend on m."""
@@ -142,7 +184,8 @@ class ConditionalRandomField(keras.layers.Layer):
     def _effective(self, weight):
         """The value m W with the gradient of W: dL/dT reaches the stored weight as it is."""
         weight = ops.convert_to_tensor(weight)
-        return weight + ops.stop_gradient((self.lr_multiplier - 1.0) * weight)
+        rest = ops.where(ops.isinf(weight), ops.zeros_like(weight), weight)  # 0 * inf is NaN
+        return weight + ops.stop_gradient((self.lr_multiplier - 1.0) * rest)
 
     def scores(self):
         """Effective transitions, and start and end scores where there are any."""
@@ -161,25 +204,24 @@ class ConditionalRandomField(keras.layers.Layer):
     @property
     def start_scores(self):
         """Effective scores of the first label `(k,)`; zeros without boundary."""
-        return self.scores()[1] if self.use_boundary else ops.zeros((self.num_labels,))
+        return self.scores()[1] if self.use_boundary else ops.zeros((self.num_labels,), "float32")
 
     @property
     def end_scores(self):
         """Effective scores of the last label `(k,)`; zeros without boundary."""
-        return self.scores()[2] if self.use_boundary else ops.zeros((self.num_labels,))
+        return self.scores()[2] if self.use_boundary else ops.zeros((self.num_labels,), "float32")
 
     # --- Call ---
 
     def call(self, inputs, mask=None, output="emissions"):
         """Emissions, tags or marginals; see the class."""
+        _check_output(output)
         emissions = self._masked(inputs, mask)
         if output == "tags":
             return self._viterbi(emissions)
         if output == "marginals":
-            return linear_chain.marginals(emissions, *self.scores())
-        if output == "emissions":
-            return emissions
-        raise ValueError(f"`output` must be one of {OUTPUTS}. Received: output={output!r}")
+            return linear_chain.marginals(emissions, *self.decoding_scores(), reach=self.reach)
+        return emissions
 
     def compute_mask(self, inputs, mask=None):
         """None: the rows of minus infinity are the mask, and Keras must not apply another."""
@@ -187,8 +229,11 @@ class ConditionalRandomField(keras.layers.Layer):
 
     def compute_output_spec(self, inputs, mask=None, output="emissions"):
         """Shape and dtype of the output."""
-        if output not in OUTPUTS:
-            raise ValueError(f"`output` must be one of {OUTPUTS}. Received: output={output!r}")
+        _check_output(output)
+        if mask is not None:
+            check_mask(mask, inputs)
+        if made_by_softmax(inputs):
+            self._warn_of_softmax()
         if output == "tags":
             return keras.KerasTensor(inputs.shape[:2], dtype="int32")
         return keras.KerasTensor(inputs.shape, dtype="float32")
@@ -200,28 +245,27 @@ class ConditionalRandomField(keras.layers.Layer):
     def _masked(self, emissions, mask=None):
         """Emissions in float32, minus infinity where masked."""
         emissions = ops.cast(ops.convert_to_tensor(emissions), "float32")
-        self._warn_of_probabilities(emissions)
+        self._look_for_probabilities(emissions)
         if mask is None:
             return emissions
         mask = ops.convert_to_tensor(mask)
         check_mask(mask, emissions)
         return ops.where(ops.cast(mask, "bool")[..., None], emissions, -float("inf"))
 
-    def _viterbi(self, emissions):
-        return linear_chain.viterbi(emissions, *self.scores(), pad_value=self.pad_value)
+    def _look_for_probabilities(self, emissions):
+        """In the first batches whose values can be looked at."""
+        if self._looks_left and is_concrete(emissions):
+            self._looks_left -= 1
+            if are_probabilities(ops.convert_to_numpy(emissions)):
+                self._warn_of_softmax()
 
-    def _warn_of_probabilities(self, emissions):
-        """Once per layer, on the first values that can be looked at."""
-        if self._emissions_checked or not is_concrete(emissions):
-            return
-        self._emissions_checked = True
-        if are_probabilities(ops.convert_to_numpy(emissions)):
-            warnings.warn(
-                f"All emissions that reach layer {self.name!r} are probabilities that sum to 1. A "
-                "CRF needs raw scores: remove the softmax, as in `Dense(num_labels)` without an "
-                "activation.",
-                stacklevel=2,
-            )
+    def _warn_of_softmax(self):
+        self._looks_left = 0
+        warnings.warn(
+            f"The emissions that reach layer {self.name!r} are probabilities that sum to 1. A CRF "
+            "needs raw scores: remove the softmax, as in `Dense(num_labels)` with no activation.",
+            stacklevel=4,
+        )
 
     # --- Losses and metrics, for `compile` ---
 
@@ -232,8 +276,20 @@ class ConditionalRandomField(keras.layers.Layer):
 
     @property
     def dense_loss(self):
-        """Loss for one-hot or soft labels `(b, t, k)`: nats per sequence, batch mean."""
+        """Loss for one-hot or soft labels `(b, t, k)`: nats per sequence, batch mean.
+
+        A row of zeros and a row of `ignore_index` are masked out.
+        """
         return DenseLoss(self)
+
+    @property
+    def partial_loss(self):
+        """Loss for SETS of labels `(b, t, k)`, non-zero = possible: nats per sequence, batch mean.
+
+        It is -log of the total probability of all paths within the sets (Tsuboi et al., COLING
+        2008). An empty set is an error, and NaN in a compiled graph.
+        """
+        return PartialLoss(self)
 
     @property
     def loss(self):
@@ -256,78 +312,33 @@ class ConditionalRandomField(keras.layers.Layer):
         return ViterbiAccuracy(self, ignore_index=self.ignore_index)
 
     def add_observer(self, metric):
-        """Let the losses of this layer copy its scores into `metric` (see `ViterbiAccuracy`)."""
-        self._observers().add(metric)
+        """Let the losses of this layer copy its scores into a metric (see `metrics`)."""
+        self._observers.add(metric)
+        if self.num_labels is not None:
+            metric.prepare(self.score_shapes())
 
     def show_to_metrics(self):
-        """Copy the scores into the metrics that cannot read them (see `ViterbiAccuracy`)."""
+        """Copy the scores into the metrics that cannot read them (see `metrics`)."""
         if keras.backend.backend() == "jax":
-            for metric in list(self._observers()):
+            for metric in self._observers:
                 metric.copy_scores(self.scores())
-
-    # --- Values ---
-
-    def decode(self, y, mask=None):
-        """Viterbi path of emissions `(b, t, k)`: `(b, t)` int32, `pad_value` where masked."""
-        if isinstance(y, keras.KerasTensor):
-            return self(y, mask=mask, output="tags")
-        return self._viterbi(self._masked(y, mask))
-
-    def decoder(self):
-        """A `ViterbiDecoder` in NumPy that holds the scores of this moment."""
-        transitions, *boundary = (ops.convert_to_numpy(scores) for scores in self.scores())
-        return ViterbiDecoder(
-            transitions, **dict(zip(("start_scores", "end_scores"), boundary, strict=False))
-        )
-
-    def marginals(self, y, mask=None):
-        """Label probabilities `(b, t, k)` of emissions `(b, t, k)`; 0 where masked."""
-        if isinstance(y, keras.KerasTensor):
-            return self(y, mask=mask, output="marginals")
-        return linear_chain.marginals(self._masked(y, mask), *self.scores())
-
-    def log_partition(self, y, mask=None):
-        """`(b,)` log of the sum of exp(score) over all paths, in nats."""
-        return linear_chain.log_partition(self._masked(y, mask), *self.scores())
-
-    def log_probability(self, y, tags, mask=None):
-        """`(b,)` log-probability of label paths `tags` `(b, t)` or `(b, t, 1)`, in nats.
-
-        Positions whose label is `ignore_index` are masked out. Any other label outside `0..k-1` at
-        an unmasked position raises a `ValueError` where values can be looked at, and gives NaN in a
-        compiled graph.
-        """
-        emissions = self._masked(y, mask)
-        tags = integer_labels(tags)
-        emissions = ops.where((tags == self.ignore_index)[..., None], -float("inf"), emissions)
-        check_labels(tags, emissions, self.ignore_index)
-        transitions, *boundary = self.scores()
-        return linear_chain.log_likelihood(emissions, tags, transitions, *boundary)
-
-    def dense_log_likelihood(self, y, weights, mask=None):
-        """`(b,)` expected log-probability for label weights `(b, t, k)`, in nats."""
-        if len(ops.shape(weights)) != 3 or ops.shape(weights)[-1] != self.num_labels:
-            raise ValueError(
-                f"`dense_loss` takes labels of the shape (batch, time, {self.num_labels}). "
-                f"Received: {tuple(ops.shape(weights))}. For integer labels use `sparse_loss`."
-            )
-        transitions, *boundary = self.scores()
-        return linear_chain.log_likelihood(self._masked(y, mask), weights, transitions, *boundary)
 
     # --- Saving ---
 
     def save_own_variables(self, store):
         """Store effective scores, so that a file loads at any `lr_multiplier`.
 
-        In float64, from which the stored weight comes back bit by bit.
+        In float64, from which the stored weight comes back bit by bit. The key goes with them, for
+        models that build their layers themselves and keep no configs.
         """
         for name in self.score_shapes():
             weight = ops.convert_to_numpy(getattr(self, f"_{name}"))
             store[name] = weight.astype("float64") * self.lr_multiplier
+        store["key"] = np.frombuffer(self.key.encode(), "uint8")
 
     def load_own_variables(self, store):
         """Load effective scores."""
-        expected, found = self.score_shapes(), sorted(store.keys())
+        expected, found = self.score_shapes(), sorted(set(store.keys()) - {"key"})
         if sorted(expected) != found:
             raise ValueError(
                 f"Layer {self.name!r} expects the weights {sorted(expected)}. The file holds "
@@ -341,15 +352,24 @@ class ConditionalRandomField(keras.layers.Layer):
                     f"the shape {shape}. The file holds {scores.shape}."
                 )
             getattr(self, f"_{name}").assign((scores / self.lr_multiplier).astype("float32"))
+        self._enter(bytes(np.asarray(store["key"])).decode())
+        binding.loaded(self)
 
     def get_config(self):
         """Arguments of the layer, and the key by which its losses find it after loading."""
+        scheme = self.scheme
+        if self.constraints and not isinstance(scheme, str):
+            scheme = [table.tolist() for table in self.constraints.tables()]
         return {
             **super().get_config(),
             "lr_multiplier": self.lr_multiplier,
             "use_boundary": self.use_boundary,
             "transitions_initializer": keras.initializers.serialize(self.transitions_initializer),
             "transitions_regularizer": keras.regularizers.serialize(self.transitions_regularizer),
+            "labels": self.labels,
+            "scheme": scheme,
+            "constrain_loss": self.constrain_loss,
+            "label_weights": self.label_weights,
             "ignore_index": self.ignore_index,
             "pad_value": self.pad_value,
             "key": self.key,
@@ -364,3 +384,8 @@ class ConditionalRandomField(keras.layers.Layer):
         if key:
             layer._enter(key)
         return layer
+
+
+def _check_output(output):
+    if output not in OUTPUTS:
+        raise ValueError(f"`output` must be one of {OUTPUTS}. Received: output={output!r}")

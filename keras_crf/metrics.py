@@ -4,6 +4,8 @@ Take them from the layer: `model.compile(metrics=[crf.sparse_accuracy, crf.viter
 Masked positions and labels equal to `ignore_index` do not count.
 """
 
+import weakref
+
 import keras
 from keras import ops
 
@@ -73,6 +75,17 @@ class DenseAccuracy(TokenAccuracy):
         """The heaviest label, and where there is one."""
         weights, labelled = label_weights(y_true, y_pred.shape[-1], self.ignore_index)
         return ops.cast(ops.argmax(weights, axis=-1), "int32"), labelled
+
+
+class Observers:
+    """Metrics of a layer, as long as they live; not walked by Keras when it saves the layer."""
+
+    def __init__(self):
+        self._metrics = weakref.WeakSet()
+        self.add = self._metrics.add
+
+    def __iter__(self):
+        return iter(list(self._metrics))
 
 
 class LayerScores:

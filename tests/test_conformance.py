@@ -103,7 +103,7 @@ def test_loss_gradients_and_tags(rng, name):
     loss = crf.sparse_loss(case.tags, crf(tensor(case.emissions), mask=case.mask))
     np.testing.assert_allclose(numpy(loss), expected.mean(), rtol=1e-5, atol=1e-4)
 
-    tags = numpy(crf.decode(case.emissions, case.mask))
+    tags = numpy(crf.decode(case.emissions, mask=case.mask))
     for row, chain in enumerate(chains):
         assert tags[row][case.mask[row]].tolist() == list(chain.best_path())
     assert np.all(tags[~case.mask] == crf.pad_value)

@@ -324,6 +324,10 @@ def test_compiled_equals_eager(rng, name, jit_compile):
     problem = Problem.random(rng, 3, 4, 3)
     args = [tensor(part) for part in problem.scores] + [tensor(problem.mask, "bool")]
     function = DISTRIBUTION[name]
+    if name == "sample" and jit_compile:  # XLA has random numbers of its own
+        run = compiled(function)
+        np.testing.assert_array_equal(numpy(run(*args)), numpy(run(*args)))
+        return
     np.testing.assert_allclose(
         numpy(compiled(function, jit_compile)(*args)), numpy(function(*args)), atol=1e-4
     )

@@ -102,13 +102,72 @@ def test_a_clone_has_its_own_loss(trained):
     np.testing.assert_array_equal(numpy(crf.transitions), original)
 
 
-def test_the_compile_config_of_a_model_fits_its_clone(trained):
+def test_a_compile_config_that_may_mean_two_layers_is_refused(trained):
+    """Model and clone have a CRF of one key and name: neither is guessed."""
     model, _, _, x, y = trained
     clone = keras.models.clone_model(model)
-    clone.compile_from_config(model.get_compile_config())
-    start = numpy(crf_of(clone).transitions)
-    fit_on(clone, x, y)
-    assert np.abs(numpy(crf_of(clone).transitions) - start).max() > 0
+    for compiled in (clone, model):
+        compiled.compile_from_config(model.get_compile_config())
+        with pytest.raises(ValueError, match="2 layers that may be meant exist"):
+            fit_on(compiled, x, y)
+        model.compile("adam", loss=crf_of(model).sparse_loss)
+
+
+def test_copied_layers_in_one_model_keep_their_own_losses(rng, tmp_path):
+    """As in ensembles: two layers with one key, told apart by their names."""
+    inputs = keras.Input((7, 4))
+    first = ConditionalRandomField(name="first")
+    second = ConditionalRandomField.from_config({**first.get_config(), "name": "second"})
+    model = keras.Model(inputs, {"a": first(inputs), "b": second(inputs)})
+    model.compile("sgd", loss={"a": first.sparse_loss, "b": second.sparse_loss})
+    x, y = rng.normal(size=(8, 7, 4)), rng.integers(0, 4, (8, 7))
+    model.save(tmp_path / "model.keras")
+    again = keras.models.load_model(tmp_path / "model.keras")
+    labels = {"a": y, "b": y}
+    np.testing.assert_allclose(
+        again.evaluate(x, labels, verbose=0), model.evaluate(x, labels, verbose=0), rtol=1e-6
+    )
+    for name in ("first", "second"):
+        start = numpy(again.get_layer(name).transitions)
+        again.fit(x, labels, verbose=0)
+        assert np.abs(numpy(again.get_layer(name).transitions) - start).max() > 0
+
+
+@keras.saving.register_keras_serializable("tests")
+class Subclassed(keras.Model):
+    """Builds its layers itself, so that no config of the CRF is kept."""
+
+    def __init__(self, **kwargs):
+        super().__init__(**kwargs)
+        self.embedding = keras.layers.Embedding(models.VOCABULARY, 8, mask_zero=True)
+        self.dense = keras.layers.Dense(models.LABELS)
+        self.crf = ConditionalRandomField()
+
+    def call(self, x):
+        return self.crf(self.dense(self.embedding(x)))
+
+
+@pytest.mark.parametrize("original_lives", [True, False])
+def test_a_subclassed_model_finds_its_own_layer(rng, tmp_path, original_lives):
+    x, y = models.data(rng)
+    model = Subclassed()
+    model(x[:1])
+    metrics = [model.crf.viterbi_accuracy]
+    model.compile("adam", loss=model.crf.sparse_loss, metrics=metrics)
+    model.fit(x, y, epochs=1, verbose=0)
+    model.save(tmp_path / "model.keras")
+    expected = model.evaluate(x, y, verbose=0)
+    if not original_lives:
+        del model, metrics
+        gc.collect()
+    loaded = [keras.models.load_model(tmp_path / "model.keras") for _ in range(2)]
+    for again in loaded:
+        assert again.loss._binding.layer() is again.crf
+        np.testing.assert_allclose(again.evaluate(x, y, verbose=0), expected, rtol=1e-6)
+    start = [numpy(again.crf.transitions) for again in loaded]
+    loaded[0].fit(x, y, epochs=1, verbose=0)
+    assert np.abs(numpy(loaded[0].crf.transitions) - start[0]).max() > 0
+    np.testing.assert_array_equal(numpy(loaded[1].crf.transitions), start[1])
 
 
 @pytest.mark.parametrize("suffix", [".weights.h5", ".keras"])
@@ -214,11 +273,11 @@ def test_a_loss_without_its_layer_says_so():
     crf = ConditionalRandomField()
     crf.build((None, None, 2))
     config = keras.losses.serialize(crf.sparse_loss)
-    assert keras.losses.deserialize(config)._layer() is crf
+    assert keras.losses.deserialize(config)._binding.layer() is crf
     del crf
     gc.collect()
-    with pytest.raises(ValueError, match="belongs to a ConditionalRandomField"):
-        keras.losses.deserialize(config)
+    with pytest.raises(ValueError, match="0 layers that may be meant exist"):
+        keras.losses.deserialize(config)._binding.layer()
 
 
 def test_registered_names_are_frozen():
@@ -229,6 +288,7 @@ def test_registered_names_are_frozen():
         keras_crf.ConditionalRandomField,
         losses.SparseLoss,
         losses.DenseLoss,
+        losses.PartialLoss,
         metrics.SparseAccuracy,
         metrics.DenseAccuracy,
         metrics.ViterbiAccuracy,
