@@ -244,6 +244,12 @@ class ConditionalRandomField(Values, keras.layers.Layer):
 
     def _masked(self, emissions, mask=None):
         """Emissions in float32, minus infinity where masked."""
+        if isinstance(emissions, keras.KerasTensor):
+            raise ValueError(
+                "This method takes values, not symbolic tensors. Inside a model call the layer: "
+                '`crf(x)`, `crf(x, output="tags")`, `crf(x, output="marginals")`, or wrap the '
+                "method in a layer of your own."
+            )
         emissions = ops.cast(ops.convert_to_tensor(emissions), "float32")
         self._look_for_probabilities(emissions)
         if mask is None:

@@ -4,6 +4,7 @@ Each case is right when the loss, its gradients (all finite) and the tags equal 
 """
 
 import enumeration
+import keras
 import numpy as np
 import pytest
 from backend import numpy, tensor, value_and_gradients
@@ -44,15 +45,18 @@ class Case:
         return self
 
     def forbid_transitions(self, rng):
+        self.tags = np.arange(self.tags.shape[1]) % 2 + 0 * self.tags  # leaves many pairs free
         used = np.zeros(self.transitions.shape, bool)
         for tags, mask in zip(self.tags, self.mask, strict=True):
             used[tags[mask][:-1], tags[mask][1:]] = True
         self.transitions[(rng.random(used.shape) < 0.6) & ~used] = -np.inf
+        assert np.isinf(self.transitions).any()
         return self
 
     def forbid_labels(self, rng):
         gold = np.eye(self.emissions.shape[-1], dtype=bool)[self.tags]
         self.emissions[(rng.random(gold.shape) < 0.4) & ~gold] = -np.inf
+        assert np.isinf(self.emissions).any()
         return self
 
     def times(self, factor):
@@ -78,12 +82,12 @@ CASES = {
 }
 
 
-def layer_of(case):
-    crf = keras_crf.ConditionalRandomField()
+def layer_of(case, **kwargs):
+    crf = keras_crf.ConditionalRandomField(**kwargs)
     crf.build(case.emissions.shape)
     for name in ("transitions", "start", "end"):
         weight = crf._transitions if name == "transitions" else getattr(crf, f"_{name}_scores")
-        weight.assign(getattr(case, name))
+        weight.assign(getattr(case, name) / crf.lr_multiplier)
     return crf
 
 
@@ -151,13 +155,39 @@ def test_L600_K21(rng):
 
 @pytest.mark.parametrize("dtype", ["bfloat16", "float16"])
 def test_half_precision_inputs_are_computed_in_float32(rng, dtype):
+    """Loss, tags, marginals and gradients are those of the rounded emissions in float32."""
     case = Case(rng, right_padding())
     half = ops.cast(tensor(case.emissions), dtype)
     case.emissions = numpy(ops.cast(half, "float32"))
     crf = layer_of(case)
-    losses = numpy(crf.log_probability(half, case.tags, case.mask))
-    assert losses.dtype == np.float32
-    np.testing.assert_array_equal(
-        losses, numpy(crf.log_probability(case.emissions, case.tags, case.mask))
-    )
-    assert numpy(crf(half, mask=case.mask)).dtype == np.float32
+    for value in (
+        lambda e: crf.log_probability(e, case.tags, case.mask),
+        lambda e: crf.decode(e, mask=case.mask),
+        lambda e: crf.marginals(e, mask=case.mask),
+        lambda e: crf(e, mask=case.mask),
+    ):
+        assert numpy(value(half)).dtype in (np.float32, np.int32)
+        np.testing.assert_array_equal(numpy(value(half)), numpy(value(case.emissions)))
+
+    def total(emissions):
+        emissions = ops.cast(emissions, dtype)
+        return -ops.sum(crf.log_probability(emissions, case.tags, case.mask))
+
+    _, (gradient,) = value_and_gradients(total, case.emissions)
+    np.testing.assert_allclose(gradient, gradients_of(case)[0], atol=0.01)
+
+
+@pytest.mark.parametrize("lr_multiplier", [1.0, 100.0])
+def test_gradients_reach_the_stored_weights_unscaled(rng, lr_multiplier):
+    """One step of SGD at rate 1 shows the gradient; it is that of the effective scores."""
+    case = Case(rng, right_padding())
+    inputs = keras.Input(case.emissions.shape[1:])
+    crf = layer_of(case, lr_multiplier=lr_multiplier)
+    model = keras.Model(inputs, crf(inputs))
+    model.compile(keras.optimizers.SGD(1.0), loss=crf.sparse_loss)
+    emissions = np.where(case.mask[..., None], case.emissions, -np.inf)
+    before = [numpy(weight) for weight in crf.weights]
+    model.fit(emissions, case.tags, batch_size=4, verbose=0)
+    for index, (start, weight) in enumerate(zip(before, crf.weights, strict=True), start=1):
+        expected = gradients_of(case)[index] / len(case.tags)
+        np.testing.assert_allclose(start - numpy(weight), expected, atol=2e-5)

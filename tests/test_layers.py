@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 from backend import numpy, tensor
 
-import keras_crf
 from keras_crf import ConditionalRandomField
 
 
@@ -202,9 +201,30 @@ def test_probabilities_as_emissions_warn_once(rng):
         built().decode(rng.normal(size=(2, 4, 3)))
 
 
+def test_a_softmax_in_the_model_warns_when_it_is_built():
+    inputs = keras.Input((5, 8))
+    probabilities = [
+        keras.layers.Dense(3, activation="softmax")(inputs),
+        keras.layers.Softmax()(keras.layers.Dense(3)(inputs)),
+    ]
+    for emissions in probabilities:
+        with pytest.warns(UserWarning, match="remove the softmax"):
+            ConditionalRandomField()(emissions)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", UserWarning)
+        ConditionalRandomField()(keras.layers.Dense(3)(inputs))
+
+
 @pytest.mark.parametrize(
     ("call", "message"),
     [
+        (lambda: ConditionalRandomField(ignore_index=None), "`ignore_index` must be an integer"),
+        (lambda: built(3)(np.zeros((2, 4, 5))), "expected axis -1 of input shape to have value 3"),
+        (
+            lambda: ConditionalRandomField()(keras.Input((5, 3)), mask=keras.Input((7,))),
+            "`mask` must have the shape",
+        ),
+        (lambda: built().log_partition(keras.Input((5, 3))), "takes values, not symbolic tensors"),
         (lambda: ConditionalRandomField(lr_multiplier=0), "`lr_multiplier` must be positive"),
         (lambda: ConditionalRandomField().transitions, "has no transitions yet"),
         (lambda: ConditionalRandomField()(np.zeros((2, 3))), "takes emissions of the shape"),
@@ -279,6 +299,29 @@ def test_several_heads_of_different_size(rng):
         assert np.abs(numpy(layer.transitions) - start).max() > 0
 
 
-def test_public_names():
-    for name in keras_crf.__all__:
-        assert getattr(keras_crf, name).__doc__
+def test_metrics_before_the_layer_is_built(rng):
+    """As in a Sequential model that is compiled before its first batch."""
+    x, y = models.data(rng)
+    crf = ConditionalRandomField()
+    embedding = keras.layers.Embedding(models.VOCABULARY, 8, mask_zero=True)
+    model = keras.Sequential([embedding, keras.layers.Dense(models.LABELS), crf])
+    model.compile("adam", loss=crf.sparse_loss, metrics=[crf.viterbi_accuracy])
+    model.fit(x, y, epochs=1, verbose=0)
+    emissions = model.predict(x, verbose=0)
+    expected = ((numpy(crf.decode(emissions)) == y) & (x > 0)).sum() / (x > 0).sum()
+    assert model.evaluate(x, y, verbose=0)[1] == pytest.approx(expected, abs=1e-6)
+
+
+@pytest.mark.parametrize("lr_multiplier", [0.5, 1.0, 10.0])
+def test_transitions_may_be_minus_infinity(rng, lr_multiplier):
+    crf = built(2, lr_multiplier=lr_multiplier)
+    crf._transitions.assign([[0.0, -np.inf], [1.0, 0.0]])
+    np.testing.assert_allclose(
+        numpy(crf.transitions), [[0, -np.inf], [lr_multiplier, 0]], rtol=1e-6
+    )
+    emissions = rng.normal(size=(3, 4, 2))
+    tags = numpy(crf.decode(emissions))
+    assert not np.any((tags[:, :-1] == 0) & (tags[:, 1:] == 1))
+    metric = crf.viterbi_accuracy
+    metric.update_state(tags, crf(emissions))
+    assert float(numpy(metric.result())) == 1

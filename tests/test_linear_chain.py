@@ -219,6 +219,27 @@ def test_soft_weights_give_the_expected_score(rng):
         np.testing.assert_allclose(value[row], np.dot(chances, chain.scores), atol=1e-5)
 
 
+def test_gradient_with_respect_to_soft_weights(rng):
+    """Also where a weight is zero, and next to forbidden labels that have none."""
+    problem = Problem.random(rng, 2, 3, 3, mask=[[1, 1, 1], [1, 0, 1]])
+    emissions, transitions, start, end = problem.scores
+    emissions[0, 1, 2] = -INF
+    weights = np.eye(3)[[[0, 1, 2], [2, 0, 1]]].astype("float32")
+
+    def total(weights):
+        return ops.sum(linear_chain.path_score(
+            emissions, weights, transitions, start, end, problem.mask
+        ))  # fmt: skip
+
+    _, (gradient,) = value_and_gradients(total, weights)
+    np.testing.assert_allclose(
+        gradient[0, 0], emissions[0, 0] + start + transitions[:, 1], atol=1e-5
+    )
+    np.testing.assert_allclose(gradient[1, 2], emissions[1, 2] + end + transitions[2], atol=1e-5)
+    assert np.all(np.isfinite(gradient))
+    assert np.all(gradient[1, 1] == 0)
+
+
 def test_weights_that_do_not_sum_to_one_are_taken_literally(rng):
     problem = Problem.random(rng, 3, 4, 2)
     emissions, *rest = problem.scores

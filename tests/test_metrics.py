@@ -58,6 +58,16 @@ def test_ignored_labels_masks_and_weights_do_not_count():
     assert float(numpy(metric.result())) == pytest.approx(1 / 2)
 
 
+def test_labels_of_the_wrong_kind_are_refused(rng):
+    crf = ConditionalRandomField()
+    emissions, tags = crf(rng.normal(size=(3, 3, 3))), rng.integers(0, 3, (3, 3))
+    for metric in (crf.sparse_accuracy, crf.viterbi_accuracy):
+        with pytest.raises(ValueError, match="For one-hot labels use `dense_loss`"):
+            metric.update_state(np.eye(3)[tags], emissions)
+    with pytest.raises(ValueError, match="For integer labels use `sparse_loss`"):
+        crf.dense_accuracy.update_state(tags, emissions)
+
+
 def test_nothing_counted_is_zero():
     crf = ConditionalRandomField()
     assert float(numpy(crf.sparse_accuracy.result())) == 0
