@@ -124,7 +124,8 @@ def _finite_part(scores):
 
 def previous_kept(kept):
     """(b, t) index of the kept position before each position, -1 where there is none."""
-    indices = ops.where(kept, ops.arange(ops.shape(kept)[1], dtype="int32"), -1)
+    indices = ops.arange(ops.shape(kept)[1], dtype="int32")
+    indices = ops.cast(ops.where(kept, indices, -1), "int32")
     if kept.shape[1] is None:
         return _running_maximum_before(indices)
     return _running_maximum_before_by_doubling(indices, kept.shape[1])

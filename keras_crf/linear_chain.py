@@ -80,7 +80,8 @@ def log_likelihood(emissions, tags, transitions, start=None, end=None, mask=None
     """
     tags = _as_tags(tags, emissions)
     chain = chains.shift(chains.fold(emissions, transitions, start, end, mask), reach)
-    value = _score(chain, tags) - _log_z(chain)
+    score = _score(chain, tags)
+    value = _nan_unless(ops.logical_not(ops.isnan(score)), score - _log_z(chain))
     if not _is_soft(tags):
         return _at_most_zero(value)
     value = value + _surplus(chain, tags)
@@ -276,7 +277,7 @@ def _hard_score(chain, tags):
     tags = ops.clip(tags, 0, k - 1)
     before = chains.previous_kept(kept)  # (b, t)
     paired = ops.logical_and(kept, before >= 0)
-    tags_before = ops.take_along_axis(tags, ops.maximum(before, 0), axis=1)
+    tags_before = ops.take_along_axis(tags, _index(before), axis=1)
 
     @with_closed_form_gradient
     def score(unary, transitions):
@@ -304,7 +305,7 @@ def _soft_score(chain, weights):
     kept, transitions = chain.kept, chain.transitions
     weights = ops.where(kept[..., None], weights, 0.0)
     before = chains.previous_kept(kept)  # (b, t)
-    rows = ops.take_along_axis(weights, ops.maximum(before, 0)[..., None], axis=1)
+    rows = ops.take_along_axis(weights, _index(before)[..., None], axis=1)
     rows = ops.where((before >= 0)[..., None], rows, 0.0)  # (b, t, k), weights one step earlier
     points = ops.sum(weights * _finite_part(chain.unary), axis=(1, 2))
     steps = ops.einsum("bti,ij,btj->b", rows, _finite_part(transitions), weights)
@@ -327,7 +328,7 @@ def _surplus(chain, weights):
     """
     mass = _mass(chain, weights)
     before = chains.previous_kept(chain.kept)
-    mass_before = ops.take_along_axis(mass, ops.maximum(before, 0), axis=1)
+    mass_before = ops.take_along_axis(mass, _index(before), axis=1)
     paired = ops.logical_and(chain.kept, before >= 0)
     steps = ops.sum(ops.where(paired, mass_before * mass - 1.0, 0.0), axis=1)
     points = ops.sum((mass - 1.0) * chains.finite(chain.peaks), axis=1)
@@ -345,6 +346,11 @@ def _are_distributions(chain, weights):
         ops.all(weights >= 0, axis=-1), ops.abs(_mass(chain, weights) - 1.0) < 1e-4
     )
     return ops.all(ops.logical_or(proper, ops.logical_not(chain.kept)), axis=1)
+
+
+def _index(before):
+    """Indices fit for a gather, where there is nothing before as well."""
+    return ops.cast(ops.maximum(before, 0), "int32")
 
 
 def _at_most_zero(value):

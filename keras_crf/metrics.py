@@ -21,8 +21,8 @@ class TokenAccuracy(keras.metrics.Metric):
     def __init__(self, name, ignore_index=-100, dtype=None):
         super().__init__(name=name, dtype="float32")
         self.ignore_index = ignore_index
-        self.right = self.add_weight(name="right", initializer="zeros")
-        self.total = self.add_weight(name="total", initializer="zeros")
+        self.right = self.add_weight(name="right", initializer="zeros", dtype="float32")
+        self.total = self.add_weight(name="total", initializer="zeros", dtype="float32")
 
     def update_state(self, y_true, y_pred, sample_weight=None):
         """Count one batch: labels as for the loss, `y_pred` the layer's emissions `(b, t, k)`."""
@@ -107,7 +107,7 @@ class LayerScores:
         """Make room for copies of scores of these shapes, where copies are needed."""
         if keras.backend.backend() == "jax" and not self._copies:
             self._copies = [
-                self.add_weight(shape=shape, name=name, initializer=_nan)
+                self.add_weight(shape=shape, name=name, initializer=_nan, dtype="float32")
                 for name, shape in shapes.items()
             ]
 
@@ -155,7 +155,7 @@ class ViterbiAccuracy(LayerScores, TokenAccuracy):
     def reset_state(self):
         """Forget counts and scores."""
         for variable in (self.right, self.total):
-            variable.assign(ops.zeros_like(variable))
+            variable.assign(ops.zeros(variable.shape, dtype=variable.dtype))
         self.forget_scores()
 
     def get_config(self):

@@ -18,6 +18,7 @@ import functools
 from collections import namedtuple
 
 import keras
+import numpy as np
 from keras import ops
 
 from keras_crf.chains import finite, largest
@@ -237,7 +238,7 @@ def _n_best(unary, transitions, n):
     """Like `_viterbi` with the n best scores per label: states (b, k, n), best first."""
     potentials = ops.transpose(unary, (1, 0, 2))[..., None]  # (t, b, k, 1)
     nothing = ops.full_like(ops.repeat(ops.sum(potentials, axis=0), n, axis=-1), -float("inf"))
-    beginning = ops.where(ops.arange(n) == 0, 0.0, -float("inf"))  # one way to begin
+    beginning = np.where(np.arange(n) == 0, 0.0, -np.inf).astype("float32")  # one way to begin
 
     def step(state, potential):
         empty = ops.all(state == -float("inf"), axis=(1, 2), keepdims=True)
