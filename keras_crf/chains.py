@@ -122,13 +122,22 @@ def _finite_part(scores):
     return ops.where(scores == -float("inf"), 0.0, scores)
 
 
+def latest_kept(kept):
+    """(b, t) index of the last kept position up to each position, -1 where there is none."""
+    return ops.maximum(previous_kept(kept), _indices(kept))
+
+
 def previous_kept(kept):
     """(b, t) index of the kept position before each position, -1 where there is none."""
-    indices = ops.arange(ops.shape(kept)[1], dtype="int32")
-    indices = ops.cast(ops.where(kept, indices, -1), "int32")
+    indices = _indices(kept)
     if kept.shape[1] is None:
         return _running_maximum_before(indices)
     return _running_maximum_before_by_doubling(indices, kept.shape[1])
+
+
+def _indices(kept):
+    indices = ops.arange(ops.shape(kept)[1], dtype="int32")
+    return ops.cast(ops.where(kept, indices, -1), "int32")
 
 
 def _running_maximum_before(indices):

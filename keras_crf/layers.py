@@ -18,7 +18,15 @@ from keras_crf.checks import (
 from keras_crf.compilation import is_concrete
 from keras_crf.constraints import Constraints
 from keras_crf.losses import DenseLoss, PartialLoss, SparseLoss
-from keras_crf.metrics import DenseAccuracy, Observers, SparseAccuracy, ViterbiAccuracy
+from keras_crf.metrics import (
+    DenseAccuracy,
+    Observers,
+    SpanF1,
+    SpanPrecision,
+    SpanRecall,
+    SparseAccuracy,
+    ViterbiAccuracy,
+)
 from keras_crf.values import Values
 
 OUTPUTS = ("emissions", "tags", "marginals")
@@ -316,6 +324,24 @@ class ConditionalRandomField(Values, keras.layers.Layer):
     def viterbi_accuracy(self):
         """Token accuracy of the Viterbi path; integer labels."""
         return ViterbiAccuracy(self, ignore_index=self.ignore_index)
+
+    def span_f1(self, labels=None, scheme=None, name="span_f1"):
+        """F1 of the spans (entities or words) of the Viterbi path, counted inside the graph.
+
+        Args:
+            labels: names of the labels in their order; those of the layer by default.
+            scheme: name of a tag scheme; that of the layer by default.
+            name: name of the metric: `val_span_f1` is in the logs.
+        """
+        return SpanF1(self, *self._names(labels, scheme), name, self.ignore_index)
+
+    def span_precision(self, labels=None, scheme=None, name="span_precision"):
+        """Precision of the same spans; see `span_f1`."""
+        return SpanPrecision(self, *self._names(labels, scheme), name, self.ignore_index)
+
+    def span_recall(self, labels=None, scheme=None, name="span_recall"):
+        """Recall of the same spans; see `span_f1`."""
+        return SpanRecall(self, *self._names(labels, scheme), name, self.ignore_index)
 
     def add_observer(self, metric):
         """Let the losses of this layer copy its scores into a metric (see `metrics`)."""

@@ -1,6 +1,6 @@
-"""Token accuracies of a `ConditionalRandomField`, exact over an epoch.
+"""Metrics of a `ConditionalRandomField`: token accuracies and span scores, exact over an epoch.
 
-Take them from the layer: `model.compile(metrics=[crf.sparse_accuracy, crf.viterbi_accuracy])`.
+Take them from the layer: `model.compile(metrics=[crf.sparse_accuracy, crf.span_f1()])`.
 Masked positions and labels equal to `ignore_index` do not count.
 """
 
@@ -9,10 +9,11 @@ import weakref
 import keras
 from keras import ops
 
-from keras_crf import linear_chain
+from keras_crf import chains, linear_chain
 from keras_crf.binding import Binding
 from keras_crf.checks import check_sample_weight, integer_labels, label_weights
 from keras_crf.compilation import is_concrete
+from keras_crf.label_tables import LabelTables
 
 
 class TokenAccuracy(keras.metrics.Metric):
@@ -75,6 +76,12 @@ class DenseAccuracy(TokenAccuracy):
         """The heaviest label, and where there is one."""
         weights, labelled = label_weights(y_true, y_pred.shape[-1], self.ignore_index)
         return ops.cast(ops.argmax(weights, axis=-1), "int32"), labelled
+
+
+def _from_config(cls, config):
+    """The metric that `get_config` described, waiting for its layer."""
+    arguments = {name: value for name, value in config.items() if name != "layer"}
+    return cls(Binding.waiting(config), **arguments)
 
 
 class Observers:
@@ -162,11 +169,126 @@ class ViterbiAccuracy(LayerScores, TokenAccuracy):
         """Arguments of the metric, and where its layer is to be found."""
         return {**super().get_config(), **self._binding.get_config()}
 
-    @classmethod
-    def from_config(cls, config):
-        """The metric that `get_config` described, waiting for its layer."""
-        arguments = {name: value for name, value in config.items() if name != "layer"}
-        return cls(Binding.waiting(config), **arguments)
+    from_config = classmethod(_from_config)
+
+
+class SpanScore(LayerScores, keras.metrics.Metric):
+    """Exact spans of the Viterbi path against those of the labels, counted over an epoch.
+
+    Spans are read leniently, as conlleval does, from both; the figures are those of
+    `scoring.score_spans` on the same spans. For word segmentation (scheme "SBME") the spans are
+    words.
+
+    Args:
+        layer: the `ConditionalRandomField`.
+        labels: names of its labels in their order; those of the layer by default.
+        scheme: name of a tag scheme; that of the layer by default.
+        name: name of the metric.
+        ignore_index: positions with this label are left out.
+    """
+
+    def __init__(self, layer, labels, scheme, name, ignore_index=-100, dtype=None):
+        super().__init__(name=name, dtype="float32")
+        self.labels, self.scheme, self.ignore_index = list(labels), scheme, ignore_index
+        tables = LabelTables(labels, scheme)
+        self._tables = lambda: tables  # arrays that Keras need not track
+        self.correct, self.gold, self.predicted = (
+            self.add_weight(name=name, initializer="zeros", dtype="float32")
+            for name in ("correct", "gold", "predicted")
+        )
+        self.attach(layer)
+
+    def update_state(self, y_true, y_pred, sample_weight=None):
+        """Count one batch: integer labels, and `y_pred` the layer's emissions `(b, t, k)`."""
+        y_pred = ops.cast(ops.convert_to_tensor(y_pred), "float32")
+        labels = integer_labels(y_true)
+        kept = ops.logical_not(ops.all(y_pred == -float("inf"), axis=-1))
+        kept = ops.logical_and(kept, labels != self.ignore_index)
+        scores = self.read_scores(y_pred)
+        path = linear_chain.viterbi(y_pred, *scores, mask=kept)
+        counts = count_spans(labels, path, kept, self._tables())  # (b,) each
+        if sample_weight is not None:
+            weight = ops.cast(check_sample_weight(sample_weight), "float32")
+            counts = [count * ops.reshape(weight, (-1,)) for count in counts]
+        self.correct.assign_add(ops.sum(counts[0]) + self.unknown(scores))
+        self.gold.assign_add(ops.sum(counts[1]))
+        self.predicted.assign_add(ops.sum(counts[2]))
+
+    def reset_state(self):
+        """Forget counts and scores."""
+        for variable in (self.correct, self.gold, self.predicted):
+            variable.assign(ops.zeros(variable.shape, dtype=variable.dtype))
+        self.forget_scores()
+
+    def get_config(self):
+        """Arguments of the metric, and where its layer is to be found."""
+        own = {"labels": self.labels, "scheme": self.scheme, "ignore_index": self.ignore_index}
+        return {**super().get_config(), **own, **self._binding.get_config()}
+
+    from_config = classmethod(_from_config)
+
+
+@keras.saving.register_keras_serializable("keras_crf")
+class SpanF1(SpanScore):
+    """F1 of spans: 2 correct / (gold + predicted)."""
+
+    def result(self):
+        """F1; 0 when there is nothing."""
+        return 2.0 * self.correct / ops.maximum(self.gold + self.predicted, 1.0)
+
+
+@keras.saving.register_keras_serializable("keras_crf")
+class SpanPrecision(SpanScore):
+    """Precision of spans: correct / predicted."""
+
+    def result(self):
+        """Precision; 0 when nothing is predicted."""
+        return self.correct / ops.maximum(self.predicted, 1.0)
+
+
+@keras.saving.register_keras_serializable("keras_crf")
+class SpanRecall(SpanScore):
+    """Recall of spans: correct / gold."""
+
+    def result(self):
+        """Recall; 0 when there is nothing to find."""
+        return self.correct / ops.maximum(self.gold, 1.0)
+
+
+def count_spans(labels, path, kept, tables):
+    """Numbers of correct, gold and predicted spans of each sequence: `(b,)` float32 each."""
+    starts, ends, types = zip(*(_spans(tags, kept, tables) for tags in (labels, path)), strict=True)
+    same = ops.logical_and(ops.logical_and(*starts), types[0] == types[1])
+    correct = ops.logical_and(same, _closing(ends[0]) == _closing(ends[1]))
+    return [ops.sum(ops.cast(x, "float32"), axis=1) for x in (correct, *starts)]
+
+
+def _spans(tags, kept, tables):
+    """Where spans start and end, and the type of each position: (b, t) each."""
+    k = len(tables.type_of)
+    tags = ops.where(kept, ops.clip(tags, 0, k - 1), 0)
+    before = chains.previous_kept(kept)
+    tags_before = ops.take_along_axis(tags, ops.cast(ops.maximum(before, 0), "int32"), axis=1)
+    tags_before = ops.cast(ops.where(before >= 0, tags_before, k), "int32")
+    goes_on = ops.convert_to_tensor(tables.goes_on.reshape(-1))
+    continues = ops.take(goes_on, tags_before * (k + 1) + ops.cast(tags, "int32"))  # (b, t)
+    continues = ops.logical_and(continues, kept)
+    types = ops.take(ops.convert_to_tensor(tables.type_of), tags)
+    inside = ops.logical_and(kept, types >= 0)
+    starts = ops.logical_and(inside, ops.logical_not(continues))
+    # A span ends where the next kept position does not go on with it.
+    behind = ops.flip(chains.previous_kept(ops.flip(kept, axis=1)), axis=1)  # counted from the end
+    position = ops.shape(kept)[1] - 1 - behind
+    continued = ops.take_along_axis(
+        continues, ops.cast(ops.clip(position, 0, ops.shape(kept)[1] - 1), "int32"), axis=1
+    )
+    continued = ops.logical_and(behind >= 0, continued)
+    return starts, ops.logical_and(inside, ops.logical_not(continued)), types
+
+
+def _closing(ends):
+    """(b, t): distance from the end of the axis to the first end at or behind each position."""
+    return ops.flip(chains.latest_kept(ops.flip(ends, axis=1)), axis=1)
 
 
 def _nan(shape, dtype=None):

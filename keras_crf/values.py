@@ -9,9 +9,11 @@ import keras
 import numpy as np
 from keras import ops
 
-from keras_crf import linear_chain
+from keras_crf import chains, linear_chain
 from keras_crf.checks import check_labels, check_sets, integer_labels, label_weights
 from keras_crf.compilation import is_concrete
+from keras_crf.label_tables import LabelTables
+from keras_crf.span_probability import span_log_probability
 from keras_crf.viterbi import ViterbiDecoder
 
 
@@ -151,6 +153,63 @@ class Values:
         p, q = ((self._masked(x, mask), *self.decoding_scores()) for x in (y, other))
         return linear_chain.kl_divergence(p, q, reach=self.reach)
 
+    def span_probability(self, y, spans, mask=None):
+        """Probability that exactly these spans are on the path: same borders, same type.
+
+        The layer must know `labels` and `scheme` (any but IOB1 and IOE1).
+
+        Args:
+            y: emissions `(b, t, k)`.
+            spans: for each sequence a list of `(start, end, label)`, half-open positions; or
+                `(b, s, 3)` int32 with the label as index into `span_types`, padded with -1.
+            mask: `(b, t)`, true or non-zero = keep.
+
+        Returns:
+            `(b, s)` float32, 0 at padding.
+        """
+        tables = self._tables()
+        if tables.spelling is None:
+            raise ValueError(
+                f"Span probabilities need a scheme that spells a span in one way, with all its "
+                f"labels. Received: {self.scheme!r} with {self.labels}. Convert IOB1 to BIO and "
+                "IOE1 to IOE2 with `TagSet.convert`."
+            )
+        chain = chains.fold(self._masked(y, mask), *self.decoding_scores())
+        chain = chains.shift(chain, self.reach)
+        spans = _as_spans(spans, tables.types)
+        return ops.exp(span_log_probability(chain, spans, tables))
+
+    @property
+    def span_types(self):
+        """Names of the types of spans, in the order of their indices in `span_probability`."""
+        return list(self._tables().types)
+
+    def decode_spans(self, y, mask=None):
+        """Spans of the Viterbi path with their exact probabilities, outside graphs.
+
+        Returns:
+            For each sequence a list of `(start, end, label, probability)`, half-open positions.
+        """
+        tags = ops.convert_to_numpy(self.decode(y, mask=mask))
+        spans = [self._tables().spans(row) for row in np.where(tags == self.pad_value, -1, tags)]
+        values = ops.convert_to_numpy(self.span_probability(y, spans, mask))
+        return [
+            [(*span, float(value)) for span, value in zip(row, chances, strict=False)]
+            for row, chances in zip(spans, values, strict=True)
+        ]
+
+    def _names(self, labels, scheme):
+        labels, scheme = labels or self.labels, scheme or self.scheme
+        if labels is None or not isinstance(scheme, str):
+            raise ValueError(
+                "Spans need the names of the labels and of their scheme: give `labels` and "
+                f"`scheme` to the layer or to this method. Received: {labels}, {scheme!r}"
+            )
+        return labels, scheme
+
+    def _tables(self):
+        return LabelTables(*self._names(None, None))
+
     # --- What the losses compute ---
 
     def _log_likelihood(self, emissions, tags, scores, reach=None):
@@ -257,6 +316,22 @@ class Values:
             scores[np.ix_(*[to] * ranks)] = given[np.ix_(*[of] * ranks)]
             getattr(self, f"_{name}").assign(scores / self.lr_multiplier)
         return shared
+
+
+def _as_spans(spans, types):
+    """(b, s, 3) int32 tensor from lists of `(start, end, label)`, or such a tensor as it is."""
+    if not isinstance(spans, list | tuple):
+        return ops.cast(ops.convert_to_tensor(spans), "int32")
+    array = np.full((len(spans), max(1, *map(len, spans), 0), 3), -1, "int32")
+    for row, found in zip(array, spans, strict=True):
+        for place, (start, end, label) in zip(row, found, strict=False):
+            if not 0 <= start < end or label not in types:
+                raise ValueError(
+                    f"Spans are `(start, end, label)` with 0 <= start < end and a label out of "
+                    f"{types}. Received: {(start, end, label)}"
+                )
+            place[:] = start, end, types.index(label)
+    return ops.convert_to_tensor(array)
 
 
 def _names(labels, layer, argument):

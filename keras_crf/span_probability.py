@@ -1,0 +1,121 @@
+"""Probability that exactly this span is on the path: same borders, same type.
+
+The path must spell the span as the scheme does, from its first to its last position, and the label
+behind must not go on with it; whatever stands in front is summed over. The sum over all such paths
+factors into the filter at the first position, the steps within the span and the message from
+behind, so that forward and backward states give all spans of a batch at once (compare Culotta and
+McCallum, "Confidence estimation for information extraction", HLT-NAACL 2004, who run a constrained
+forward pass for each).
+"""
+
+from keras import ops
+
+from keras_crf import chains, sweeps
+from keras_crf.sweeps import log_sum_exp
+
+
+def span_log_probability(chain, spans, tables):
+    """Log-probabilities of spans.
+
+    Args:
+        chain: of `chains.shift`.
+        spans: `(b, s, 3)` int32: start, end (exclusive) and type index; a negative start is
+            padding. Removed positions within a span are passed over, as everywhere.
+        tables: `LabelTables` with a spelling.
+
+    Returns:
+        `(b, s)` float32 in nats; -inf for spans without any kept position, and for padding.
+    """
+    unary, kept = chain.unary, chain.kept  # (b, t, k), (b, t)
+    before, after = sweeps.log_states(unary, chain.transitions, chain.safe)
+    before, after = (ops.transpose(states, (1, 0, 2)) for states in (before, after))
+    joint = _arriving(before, chain.transitions) + unary
+    growth = chains.finite(log_sum_exp(joint, axis=-1))  # (b, t): log of the scale of each step
+    filtered = joint - growth[..., None]  # p(label | everything up to here)
+
+    start, end, group = (spans[..., i] for i in range(3))  # (b, s)
+    first, last, length = _kept_within(kept, start, end)
+    labels = ops.take(ops.convert_to_tensor(tables.spelling), group, axis=0)  # (b, s, 4)
+    single, opening, _, closing = (labels[..., i] for i in range(4))
+
+    one = _pick(filtered, first, single)
+    step = (unary - growth[..., None], chain.transitions)
+    many = _pick(filtered, first, opening) + _steps(step, kept, first, last, length, labels, tables)
+    final = ops.where(length == 1, single, closing)
+    leaving = _leaving(filtered, after, chain.transitions, last, final, tables)
+    value = ops.where(length == 1, one, many) + leaving
+    return ops.where(ops.logical_and(start >= 0, length > 0), value, -float("inf"))
+
+
+def _arriving(before, transitions):
+    """Message (b, t, k) from the states in front; 0 where there is none."""
+    nothing = ops.all(before == -float("inf"), axis=-1, keepdims=True)
+    return ops.where(nothing, 0.0, log_sum_exp(before[..., :, None] + transitions, axis=-2))
+
+
+def _kept_within(kept, start, end):
+    """First and last kept position in [start, end) and their number: (b, s) each."""
+    length = ops.shape(kept)[1]
+    count = ops.cumsum(ops.cast(kept, "int32"), axis=1)  # (b, t), this position included
+    latest = chains.latest_kept(kept)  # (b, t), this position included
+    following = length - 1 - ops.flip(chains.latest_kept(ops.flip(kept, axis=1)), axis=1)
+    start, end = ops.clip(start, 0, length - 1), ops.clip(end, 1, length)
+    first, last = _at(following, start), _at(latest, end - 1)
+    before_start = _at(count, start) - ops.cast(_at(kept, start), "int32")
+    number = ops.maximum(_at(count, end - 1) - before_start, 0)
+    return ops.clip(first, 0, length - 1), ops.clip(last, 0, length - 1), number
+
+
+def _at(values, positions):
+    """Values (b, t) at positions (b, s)."""
+    return ops.take_along_axis(values, ops.cast(positions, "int32"), axis=1)
+
+
+def _pick(scores, positions, labels):
+    """Scores (b, t, k) at positions (b, s) of labels (b, s)."""
+    rows = ops.take_along_axis(scores, ops.cast(positions, "int32")[..., None], axis=1)
+    return ops.take_along_axis(rows, ops.cast(labels, "int32")[..., None], axis=2)[..., 0]
+
+
+def _steps(step, kept, first, last, length, labels, tables):
+    """Log-probability of the labels behind the first one, given that one: (b, s)."""
+    scores, transitions = step
+    _, opening, inner, closing = (labels[..., i] for i in range(4))
+    end_score = _pick(scores, last, closing)
+    short = _transition(transitions, opening, closing)
+    long = _transition(transitions, opening, inner) + _transition(transitions, inner, closing)
+    repeats = ops.cast(ops.maximum(length - 3, 0), "float32")
+    within = _transition(transitions, inner, inner)
+    long = long + ops.where(repeats > 0, repeats * within, 0.0)
+    long = long + _inner_scores(scores, kept, first, last, inner, tables)
+    return end_score + ops.where(length == 2, short, long)
+
+
+def _inner_scores(scores, kept, first, last, inner, tables):
+    """Sum of the scores of the inner label strictly between two positions: (b, s)."""
+    inside = ops.take(scores, ops.convert_to_tensor(tables.spelling[:, 2]), axis=2)  # (b, t, types)
+    inside = ops.where(kept[..., None], inside, 0.0)
+    forbidden = ops.cast(inside == -float("inf"), "float32")
+    sums = ops.cumsum(ops.where(inside == -float("inf"), 0.0, inside), axis=1)
+    number = ops.cumsum(forbidden, axis=1)
+    groups = ops.take(ops.convert_to_tensor(tables.type_of), inner, axis=0)  # (b, s)
+    before_last = ops.maximum(last - 1, 0)
+    total = _pick(sums, before_last, groups) - _pick(sums, first, groups)
+    blocked = _pick(number, before_last, groups) - _pick(number, first, groups) > 0
+    return ops.where(blocked, -float("inf"), total)
+
+
+def _transition(transitions, i, j):
+    k = transitions.shape[0]
+    return ops.take(ops.reshape(transitions, (-1,)), i * k + j)
+
+
+def _leaving(filtered, after, transitions, last, label, tables):
+    """Log-probability that what is behind position `last` does not go on with the span: (b, s)."""
+    behind = log_sum_exp(after[..., None, :] + transitions, axis=-1)  # (b, t, k)
+    every = _at(log_sum_exp(filtered + behind, axis=-1), last)
+    rows = ops.take_along_axis(after, ops.cast(last, "int32")[..., None], axis=1)  # (b, s, k)
+    goes_on = ops.take(ops.convert_to_tensor(tables.joins), label, axis=0)
+    ways = ops.where(goes_on, -float("inf"), rows + ops.take(transitions, label, axis=0))
+    at_the_end = ops.all(rows == -float("inf"), axis=-1)
+    return ops.where(at_the_end, 0.0, log_sum_exp(ways, axis=-1) - chains.finite(every))
