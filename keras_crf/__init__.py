@@ -5,13 +5,21 @@ import warnings
 
 from keras_crf import linear_chain
 from keras_crf.compilation import use_xla
+from keras_crf.dictionary import Dictionary
 from keras_crf.layers import ConditionalRandomField
 from keras_crf.tag_schemes import TagSet
 from keras_crf.viterbi import ViterbiDecoder
 
 __version__ = "0.1.0.dev0"
 
-__all__ = ["ConditionalRandomField", "TagSet", "ViterbiDecoder", "linear_chain", "use_xla"]
+__all__ = [
+    "ConditionalRandomField",
+    "Dictionary",
+    "TagSet",
+    "ViterbiDecoder",
+    "linear_chain",
+    "use_xla",
+]
 
 
 def _warn_of_the_other_package():

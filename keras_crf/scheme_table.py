@@ -1,6 +1,7 @@
 """The table of tag schemes, what follows from one of its rows, and how tag names are read."""
 
 import re
+from functools import cache
 from typing import NamedTuple
 
 import numpy as np
@@ -50,6 +51,7 @@ def derive(row, letters, groups):
     return joins, joins | clings, opens, closes
 
 
+@cache
 def spelling_of(row, left, right):
     """Places in `row.letters` of the single, first, inner and last letter of a span.
 
@@ -60,7 +62,7 @@ def spelling_of(row, left, right):
     closes = row.closes_beside if right else row.closes
     joined_on, joined_to = zip(*row.joins.split(), strict=True)
     needs = [(opens, closes), (opens, joined_on), (joined_on, joined_to), (joined_to, closes)]
-    return [row.letters.index(*(set(a) & set(b))) for a, b in needs]
+    return tuple(row.letters.index(*(set(a) & set(b))) for a, b in needs)
 
 
 def check_arguments(types, scheme):

@@ -57,26 +57,29 @@ class TokenizedText(NamedTuple):
         last = np.append(first[1:], len(self.ids)) - 1  # [SEP] ends where the last piece does
         return np.stack([self.offsets[first, 0], self.offsets[last, 1]], axis=1)
 
-    def align(self, spans: Iterable[Span]) -> AlignedSpans:
+    def align(self, spans: Iterable[Span], warn: bool = True) -> AlignedSpans:
         """Turn character spans into spans of label positions.
 
         Blanks (and other characters without a token) at the ends of a span are left out.
 
         Args:
             spans: `(start, end, label)`, half-open characters of `text`.
+            warn: count lost spans in a warning.
 
         Returns:
-            `AlignedSpans`. A span that would cut a word is in `lost`, and a warning counts them.
+            `AlignedSpans`. A span that would cut a word is in `lost`.
         """
-        offsets = self.label_offsets()
+        spans = [self._checked(span) for span in spans]
+        starts, ends = np.array([span[:2] for span in spans], "int32").reshape(-1, 2).T
+        # A label beyond the last, so that every index below has one.
+        firsts, lasts = np.append(self.label_offsets(), [[len(self.text)] * 2], axis=0).T
+        first = np.searchsorted(lasts[:-1], starts, side="right")
+        last = np.searchsorted(firsts[:-1], ends, side="left")
+        whole = (first < last) & (starts <= firsts[first]) & (lasts[last - 1] <= ends)
         aligned, lost = [], []
-        for span in spans:
-            start, end, label = self._checked(span)
-            first = int(np.searchsorted(offsets[:, 1], start, side="right"))
-            last = int(np.searchsorted(offsets[:, 0], end, side="left"))
-            whole = first < last and start <= offsets[first, 0] and offsets[last - 1, 1] <= end
-            aligned.append((first, last, label)) if whole else lost.append(span)
-        if lost:
+        for span, i, j, fits in zip(spans, first.tolist(), last.tolist(), whole, strict=True):
+            aligned.append((i, j, span[2])) if fits else lost.append(span)
+        if lost and warn:
             self._warn_lost(lost)
         return AlignedSpans(aligned, lost)
 
