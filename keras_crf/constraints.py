@@ -52,7 +52,7 @@ def _checked(tables):
             "`scheme` must be the name of a tag scheme or three boolean arrays: allowed "
             f"transitions (k, k), starts (k,) and ends (k,). Received: {tables!r}"
         ) from error
-    k = len(starts)
+    k = starts.size
     if (transitions.shape, starts.shape, ends.shape) != ((k, k), (k,), (k,)):
         raise ValueError(
             "`scheme` must hold allowed transitions (k, k), starts (k,) and ends (k,). "
