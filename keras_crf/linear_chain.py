@@ -213,7 +213,7 @@ def n_best(emissions, transitions, n, start=None, end=None, mask=None, pad_value
         raise ValueError(f"`n` must be 1 or more. Received: n={n}")
     chain = _without_gradient(chains.fold(emissions, transitions, start, end, mask))
     paths, exists = sweeps.n_best(chain.unary, chain.transitions, n)
-    scores = ops.stack([_score(chain, paths[:, rank]) for rank in range(n)], axis=1)
+    scores = _scores_of(chain, paths)
     empty = ops.logical_not(ops.any(chain.kept, axis=1, keepdims=True))  # has one path, of score 0
     exists = ops.where(empty, ops.arange(n) == 0, exists)
     exists = ops.logical_and(exists, scores > -float("inf"))
@@ -242,6 +242,20 @@ def sample(
     paths = sweeps.sample(shifted.unary, shifted.transitions, shifted.safe, gumbel)  # (b, n, t)
     paths = ops.where(chain.kept[:, None, :], paths, pad_value)
     return paths if chain.length else paths[..., :-1]
+
+
+def _scores_of(chain, paths):
+    """Scores (b, n) of n paths each (b, n, t), without gradient."""
+    k = chain.unary.shape[-1]
+    points = ops.take_along_axis(chain.unary, ops.transpose(paths, (0, 2, 1)), axis=2)  # (b, t, n)
+    before = chains.previous_kept(chain.kept)  # (b, t)
+    paired = ops.logical_and(chain.kept, before >= 0)
+    index = ops.broadcast_to(_index(before)[:, None], ops.shape(paths))
+    pairs = ops.take_along_axis(paths, index, axis=2) * k + paths  # (b, n, t)
+    steps = ops.take(ops.reshape(chain.transitions, (-1,)), pairs)
+    points = ops.where(chain.kept[..., None], points, 0.0)
+    steps = ops.where(paired[:, None], steps, 0.0)
+    return ops.sum(points, axis=1) + ops.sum(steps, axis=2)
 
 
 def _without_gradient(chain):

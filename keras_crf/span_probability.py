@@ -27,9 +27,9 @@ def span_log_probability(chain, spans, tables):
         `(b, s)` float32 in nats; -inf for spans without any kept position, and for padding.
     """
     unary, kept = chain.unary, chain.kept  # (b, t, k), (b, t)
-    before, after = sweeps.log_states(unary, chain.transitions, chain.safe)
-    before, after = (ops.transpose(states, (1, 0, 2)) for states in (before, after))
-    joint = _arriving(before, chain.transitions) + unary
+    messages = sweeps.log_messages(unary, chain.transitions, chain.safe)
+    arriving, behind, after = (ops.transpose(message, (1, 0, 2)) for message in messages)
+    joint = arriving + unary
     growth = chains.finite(log_sum_exp(joint, axis=-1))  # (b, t): log of the scale of each step
     filtered = joint - growth[..., None]  # p(label | everything up to here)
 
@@ -42,15 +42,10 @@ def span_log_probability(chain, spans, tables):
     step = (unary - growth[..., None], chain.transitions)
     many = _pick(filtered, first, opening) + _steps(step, kept, first, last, length, labels, tables)
     final = ops.where(length == 1, single, closing)
-    leaving = _leaving(filtered, after, chain.transitions, last, final, tables)
+    every = _at(log_sum_exp(filtered + behind, axis=-1), last)
+    leaving = _leaving(every, after, chain.transitions, last, final, tables)
     value = ops.where(length == 1, one, many) + leaving
     return ops.where(ops.logical_and(start >= 0, length > 0), value, -float("inf"))
-
-
-def _arriving(before, transitions):
-    """Message (b, t, k) from the states in front; 0 where there is none."""
-    nothing = ops.all(before == -float("inf"), axis=-1, keepdims=True)
-    return ops.where(nothing, 0.0, log_sum_exp(before[..., :, None] + transitions, axis=-2))
 
 
 def _kept_within(kept, start, end):
@@ -110,10 +105,8 @@ def _transition(transitions, i, j):
     return ops.take(ops.reshape(transitions, (-1,)), i * k + j)
 
 
-def _leaving(filtered, after, transitions, last, label, tables):
+def _leaving(every, after, transitions, last, label, tables):
     """Log-probability that what is behind position `last` does not go on with the span: (b, s)."""
-    behind = log_sum_exp(after[..., None, :] + transitions, axis=-1)  # (b, t, k)
-    every = _at(log_sum_exp(filtered + behind, axis=-1), last)
     rows = ops.take_along_axis(after, ops.cast(last, "int32")[..., None], axis=1)  # (b, s, k)
     goes_on = ops.take(ops.convert_to_tensor(tables.joins), label, axis=0)
     ways = ops.where(goes_on, -float("inf"), rows + ops.take(transitions, label, axis=0))

@@ -186,18 +186,33 @@ def _log_sweep(potentials, transitions, safe, reverse=False):
     return ops.cond(safe, scaled, logarithmic)
 
 
-def _log_states(unary, transitions, safe):
-    """Normalised states in front of and behind each position, as logarithms: (t, b, k) twice."""
+def _log_messages(unary, transitions, safe):
+    """What reaches each position from the front, from behind, and the states behind.
+
+    Logarithms, (t, b, k) each; states are normalised, `none` is -inf and no message is 0.
+    """
     potentials = ops.transpose(unary, (1, 0, 2))
-    _, before = _log_sweep(potentials, transitions, safe)
-    _, after = _log_sweep(potentials, ops.transpose(transitions), safe, reverse=True)
-    return before, after
+    backwards = ops.transpose(transitions)
+
+    def scaled():
+        factors, matrix, back = ops.exp(potentials), ops.exp(transitions), ops.exp(backwards)
+        _, before = _sweep(_SCALED, factors, matrix)
+        _, after = _sweep(_SCALED, factors, back, reverse=True)
+        arrivals = _arriving(_SCALED, before, matrix), _arriving(_SCALED, after, back)
+        return tuple(ops.log(message) for message in (*arrivals, after))
+
+    def logarithmic():
+        _, before = _sweep(_LOG, potentials, transitions)
+        _, after = _sweep(_LOG, potentials, backwards, reverse=True)
+        return _arriving(_LOG, before, transitions), _arriving(_LOG, after, backwards), after
+
+    return ops.cond(safe, scaled, logarithmic)
 
 
 forward = compiled(_forward)
 expected_counts = compiled(_expected_counts)
 marginals = compiled(_marginals)
-log_states = compiled(_log_states)
+log_messages = compiled(_log_messages)
 
 
 # === The best path ===
@@ -235,48 +250,70 @@ def n_best(unary, transitions, n):
 
 
 def _n_best(unary, transitions, n):
-    """Like `_viterbi` with the n best scores per label: states (b, k, n), best first."""
-    potentials = ops.transpose(unary, (1, 0, 2))[..., None]  # (t, b, k, 1)
-    nothing = ops.full_like(ops.repeat(ops.sum(potentials, axis=0), n, axis=-1), -float("inf"))
-    beginning = np.where(np.arange(n) == 0, 0.0, -np.inf).astype("float32")  # one way to begin
+    """Viterbi forwards, then the n best suffixes backwards (Soong and Huang, ICASSP 1991).
 
-    def step(state, potential):
-        empty = ops.all(state == -float("inf"), axis=(1, 2), keepdims=True)
-        arriving = ops.where(empty, beginning, _n_best_arriving(state, transitions, n))
-        visited = arriving + potential
-        visited = visited - finite(largest(visited, axis=(1, 2), keepdims=True))
-        removed = ops.all(potential == -float("inf"), axis=1, keepdims=True)
-        return ops.where(removed, state, visited), state
-
-    final, before = ops.scan(step, nothing, potentials)
-    removed = ops.all(potentials == -float("inf"), axis=2, keepdims=True)
-    before = ops.where(removed, -float("inf"), before)  # (t, b, k, n)
-    return _n_best_paths(final, before, transitions, n)
-
-
-def _n_best_arriving(state, transitions, n):
-    """The n best of all n k ways into each label: (b, k, n)."""
-    ways = state[:, :, :, None] + transitions[:, None, :]  # (b, i, n, j)
-    b, k = ops.shape(state)[0], transitions.shape[0]
-    ways = ops.transpose(ops.reshape(ways, (b, k * n, k)), (0, 2, 1))  # (b, j, i n)
-    return _top(ways, n)[0]
+    The state in front of a position tells how well a suffix can be completed. n suffixes are
+    enough: the suffix of one of the n best paths cannot be worse than n others, each of which
+    completes to another path.
+    """
+    potentials = ops.transpose(unary, (1, 0, 2))  # (t, b, k)
+    final, before = _sweep(_MAX, potentials, transitions)
+    removed = ops.all(potentials == -float("inf"), axis=-1, keepdims=True)
+    before = ops.where(removed, -float("inf"), before)
+    scores, labels = _top(ops.concatenate([final] + [_nothing_like(final)] * (n - 1), axis=1), n)
+    labels = labels % transitions.shape[0]
+    suffixes = ops.where(scores == -float("inf"), scores, ops.zeros_like(scores))  # (b, n)
+    both = ops.stack([before, ops.where(removed, 0.0, potentials)], axis=2)  # (t, b, 2, k)
+    step = functools.partial(_extend_suffixes, transitions=transitions, n=n)
+    (_, last), (codes, _) = ops.scan(step, (labels, suffixes), both, reverse=True)
+    return _unwind(codes, transitions.shape[0], n), last > -float("inf")
 
 
-def _n_best_paths(final, before, transitions, n):
-    """Follow each of the n paths back. A place (label, rank) is the number label * n + rank."""
-    b, k = ops.shape(final)[0], transitions.shape[0]
-    scores, last = _top(ops.reshape(final, (b, k * n)), n)  # (b, n)
-    into = ops.transpose(transitions)  # [j, i]
+def _nothing_like(scores):
+    return ops.full_like(scores, -float("inf"))
 
-    def step(place, state):
-        scores_into = ops.take(into, place // n, axis=0)  # (b, n, i)
-        ways = ops.reshape(state[:, None] + scores_into[..., None], (b, n, k * n))
-        best = ops.take_along_axis(_top(ways, n)[1], (place % n)[..., None], axis=2)[..., 0]
-        nothing_before = ops.all(state == -float("inf"), axis=(1, 2))[:, None]
-        return ops.where(nothing_before, place, best), place
 
-    places = ops.scan(step, last, before, reverse=True)[1]  # (t, b, n)
-    return ops.transpose(places, (1, 2, 0)) // n, scores > -float("inf")
+def _extend_suffixes(carry, both, transitions, n):
+    """The n best suffixes that begin one position earlier.
+
+    Args:
+        carry: labels (b, n) at this position, and scores (b, n) of what follows each.
+        both: (b, 2, k) state in front of this position, and its unary scores.
+        transitions: (k, k).
+        n: number of suffixes.
+
+    Returns:
+        The new carry; and, as codes parent * k + label, the labels here and for each new suffix the
+        place of the one that it extends.
+    """
+    labels, suffixes = carry
+    k = transitions.shape[0]
+    state, unary = both[:, 0], both[:, 1]
+    suffixes = suffixes + ops.take_along_axis(unary, labels, axis=1)
+    ways = ops.take(ops.transpose(transitions), labels, axis=0) + suffixes[..., None]  # (b, n, i)
+    totals = ops.reshape(state[:, None] + ways, (-1, n * k))
+    _, places = _top(totals, n)  # (b, n), place = parent * k + i
+    chosen = ops.take_along_axis(ops.reshape(ways, (-1, n * k)), places, axis=1)
+    exists = ops.take_along_axis(totals, places, axis=1) > -float("inf")
+    chosen = ops.where(exists, chosen, _nothing_like(chosen))
+    chosen = chosen - finite(largest(chosen, axis=1, keepdims=True))  # only differences matter
+    nothing_before = ops.all(state == -float("inf"), axis=1, keepdims=True)  # (b, 1)
+    same = ops.zeros_like(places) + np.arange(n, dtype="int32")
+    parents = ops.where(nothing_before, same, places // k)
+    new_labels = ops.where(nothing_before, labels, places % k)
+    new_suffixes = ops.where(nothing_before, suffixes, chosen)
+    return (new_labels, new_suffixes), (parents * k + labels, new_suffixes)
+
+
+def _unwind(codes, k, n):
+    """Follow each suffix from the first position to the last: labels (b, n, t)."""
+
+    def step(slot, code):
+        slot = ops.take_along_axis(code // k, slot, axis=1)
+        return slot, ops.take_along_axis(code % k, slot, axis=1)
+
+    slots = ops.zeros_like(codes[0]) + np.arange(n, dtype="int32")
+    return ops.transpose(ops.scan(step, slots, codes)[1], (1, 2, 0))
 
 
 def _top(values, n):
@@ -284,8 +321,27 @@ def _top(values, n):
     if keras.backend.backend() == "torch":  # whose top-k is not stable
         order = ops.argsort(-values, axis=-1)[..., :n]
         return ops.take_along_axis(values, order, axis=-1), ops.cast(order, "int32")
-    values, order = ops.top_k(values, n)
-    return values, ops.cast(order, "int32")
+    if n > 8:
+        values, order = ops.top_k(values, n)
+        return values, ops.cast(order, "int32")
+    return _top_one_by_one(values, n)
+
+
+def _top_one_by_one(values, n):
+    """Take the maximum n times: cheaper than sorting while n is small."""
+    count = ops.shape(values)[-1]
+    index = ops.arange(count, dtype="int32")
+    free = ops.ones_like(values, dtype="bool")
+    found = []
+    for _ in range(n):
+        best = largest(ops.where(free, values, -float("inf")), axis=-1, keepdims=True)
+        hit = ops.logical_and(free, values >= best)  # all that are free, if nothing is finite
+        place = ops.min(ops.where(hit, index, count), axis=-1, keepdims=True)
+        place = ops.cast(ops.minimum(place, count - 1), "int32")
+        free = ops.logical_and(free, index != place)
+        found.append((best, place))
+    best, places = zip(*found, strict=True)
+    return ops.concatenate(best, axis=-1), ops.concatenate(places, axis=-1)
 
 
 # === Samples ===
