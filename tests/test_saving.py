@@ -1,10 +1,12 @@
 """A saved model is the same model: other processes, other backends, other multipliers."""
 
 import gc
+import json
 import os
 import subprocess
 import sys
 
+import golden
 import keras
 import models
 import numpy as np
@@ -296,3 +298,18 @@ def test_registered_names_are_frozen():
         name = keras.saving.get_registered_name(cls)
         assert name == f"keras_crf>{cls.__name__}"
         assert keras.saving.get_registered_object(name) is cls
+
+
+@pytest.mark.parametrize("name", ["golden-0.1"])
+def test_a_file_of_an_earlier_version_loads_on_every_backend(name):
+    """Written once on TensorFlow by tests/golden.py; compiled, evaluated, decoded, trained on."""
+    expected = json.loads((golden.DATA / f"{name}.json").read_text())
+    model = keras.models.load_model(golden.DATA / f"{name}.keras")
+    x, y = np.array(golden.IDS), np.array(golden.TAGS)
+    results = model.evaluate(x, y, verbose=0, return_dict=True)
+    assert results == pytest.approx(expected["evaluation"], rel=1e-4)
+    crf = crf_of(model)
+    np.testing.assert_allclose(numpy(crf.transitions), expected["transitions"], rtol=1e-5)
+    np.testing.assert_array_equal(numpy(crf.decode(model.predict(x, verbose=0))), expected["tags"])
+    model.fit(x, y, epochs=1, verbose=0)
+    assert np.abs(numpy(crf.transitions) - expected["transitions"]).max() > 0
