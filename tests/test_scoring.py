@@ -11,7 +11,8 @@ from seqeval import metrics as seqeval
 from seqeval import scheme as seqeval_schemes
 
 from keras_crf.scoring import Score, score_spans, score_words
-from keras_crf.tag_schemes import TagSet, word_spans
+from keras_crf.spans import word_spans
+from keras_crf.tag_schemes import TagSet
 
 relaxed = settings(max_examples=60, deadline=None)  # a busy machine is no failure
 
