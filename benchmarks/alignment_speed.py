@@ -13,7 +13,8 @@ import itertools
 import time
 
 from keras_crf.alignment import CharacterAligner, WordPieceAligner
-from keras_crf.corpora import read_pfr, split_at_punctuation
+from keras_crf.corpora import read_pfr
+from keras_crf.segmentation import split_at_punctuation
 
 
 def sentences(count):

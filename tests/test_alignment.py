@@ -3,14 +3,16 @@
 import pickle
 import unicodedata
 import warnings
+from collections import Counter
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from keras_crf import corpora
-from keras_crf.alignment import CharacterAligner, WordPieceAligner, stitch
+from keras_crf import corpora, tokenized_text
+from keras_crf.alignment import CharacterAligner, WordPieceAligner
+from keras_crf.tokenized_text import stitch
 
 SPECIAL = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
 PIECES = (
@@ -36,6 +38,11 @@ ODD_TEXTS = [
     "\ufe0fe",
     "\x00\x1f\x7f\x85\u2028",
 ]
+
+
+@pytest.fixture(autouse=True)
+def _nothing_is_lost_yet(monkeypatch):
+    monkeypatch.setattr(tokenized_text, "_lost", Counter())
 
 
 @pytest.fixture(autouse=True)
@@ -263,6 +270,29 @@ def test_spans_that_cut_a_word_are_reported():
     assert aligned.lost == spans[:3]
 
 
+def test_lost_spans_are_counted_over_all_texts():
+    tokens = WordPieceAligner(PIECES, lowercase=True)("playing  空")
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        for _ in range(120):
+            tokens.align([(0, 4, "X")])
+    counts = [str(warning.message).partition(" ")[0] for warning in caught]
+    assert counts == ["1", "10", "100"]
+
+
+def test_a_lost_span_of_blanks_is_said_to_be_one():
+    tokens = WordPieceAligner(PIECES, lowercase=True)("playing  空")
+    with pytest.warns(UserWarning, match=r"1 span\(s\) .* hold no word \(1 hold blanks only\)"):
+        assert tokens.align([(7, 9, "X")]).lost == [(7, 9, "X")]
+
+
+def test_spans_without_labels():
+    tokens = CharacterAligner(PIECES)("天空")
+    aligned = tokens.align([(0, 2)])
+    assert aligned.spans == [(0, 2, None)]
+    assert tokens.restore([(0, 2)]) == [(0, 2, None)]
+
+
 def test_labels_are_placed_at_first_pieces():
     tokens = WordPieceAligner(PIECES, lowercase=True)("playing 空", add_special=True)
     placed = tokens.place([7, 8])
@@ -278,6 +308,7 @@ def test_labels_are_placed_at_first_pieces():
     [
         (lambda t: t.align([(1, 4, "X")]), r"<= 2, the length of the text. Received: span \(1, 4"),
         (lambda t: t.align([(1, 1, "X")]), r"start < end"),
+        (lambda t: t.align([(0.0, 1.0, "X")]), r"with whole numbers. Received: \(0.0, 1.0"),
         (lambda t: t.restore([(0, 3, "X")]), r"last <= 2, the number of labels"),
         (lambda t: t.place([1]), r"Expected 2 labels.*Received: 1 for '天空'"),
         (lambda t: t.pick(np.zeros(1)), r"values for 2 tokens. Received: shape \(1,\)"),
@@ -329,6 +360,53 @@ def test_each_token_comes_from_where_it_is_farthest_from_an_edge(length, max_len
         assert distance(t)[chosen] == max(distance(t))
 
 
+@given(data=st.data(), text=st.text("e天 \u200b-", max_size=40), special=st.booleans())
+def test_labels_of_windows_are_slices_of_those_of_the_text(align, data, text, special):
+    tokens = align(text)
+    labels = np.arange(tokens.mask.sum())
+    placed = tokens.place(labels)
+    windows = align.windows(tokens, data.draw(st.integers(5, 20)), 2, add_special=special)
+    for window in windows:
+        again = window.tokens.place(window.labels(placed))
+        inner = again[window.lead : len(again) - window.lead]
+        assert inner.tolist() == placed[window.start : window.stop].tolist()
+        assert (np.delete(again, np.s_[window.lead : len(again) - window.lead]) == -100).all()
+
+
+@pytest.mark.filterwarnings("ignore:.*begin or end inside a word")
+@given(data=st.data(), text=st.text("e天 -", min_size=1, max_size=30))
+def test_a_window_aligns_the_spans_that_are_whole_in_it(align, data, text):
+    tokens = align(text)
+    start, end = sorted(data.draw(st.tuples(*[st.integers(0, len(text))] * 2)))
+    if start == end:
+        return
+    whole = tokens.align([(start, end)])
+    for window in align.windows(tokens, data.draw(st.integers(5, 12)), 2):
+        before = int(tokens.mask[: window.start].sum())
+        here = window.tokens.align([(start, end)]).spans
+        moved = [(first + before, last + before, None) for first, last, _ in here]
+        assert moved in ([], whole.spans)
+        inside = tokens.part(window.start, window.stop).extent
+        assert bool(here) == (bool(whole.spans) and inside[0] <= start and end <= inside[1])
+
+
+def test_a_span_cut_by_a_window_is_lost_there():
+    align = CharacterAligner(PIECES)
+    tokens, span = align("天" * 20), (5, 15, "PER")
+    windows = align.windows(tokens, 12, 4)
+    with pytest.warns(UserWarning, match=r"reach beyond a window.* train with `Window.labels`"):
+        aligned = [window.tokens.align([span]) for window in windows]
+    assert all(found == ([], [span]) for found in aligned)
+    assert align.windows(tokens, 17, 4)[0].tokens.align([span]).spans == [span]
+
+
+def test_window_labels_want_the_whole_text():
+    align = CharacterAligner(PIECES)
+    windows = align.windows(align("天" * 20), 12, 4)
+    with pytest.raises(ValueError, match="each token of the whole text, 20 or more. Received: 10"):
+        windows[-1].labels(np.zeros(10))
+
+
 def test_a_short_text_is_one_window():
     align = WordPieceAligner(PIECES, lowercase=True)
     (window,) = align.windows(align("playing 天空"), 512)
@@ -365,6 +443,26 @@ def test_stitch_wants_one_array_per_window():
     align = CharacterAligner(PIECES)
     with pytest.raises(ValueError, match="1 windows and 2 arrays"):
         stitch(align.windows(align("天"), 9), [np.zeros(3)] * 2)
+    with pytest.raises(ValueError, match="0 windows and 0 arrays"):
+        stitch([], [])
+
+
+@pytest.mark.parametrize("size", [0, 5, 11])
+def test_stitch_refuses_arrays_that_are_too_short(size):
+    align = CharacterAligner(PIECES)
+    windows = align.windows(align("天" * 20), 12, 4)
+    values = [np.zeros((12, 3)) for _ in windows]
+    values[1] = np.zeros((size, 3))
+    with pytest.raises(ValueError, match=rf"12 tokens of window 1.* shape \({size}, 3\)"):
+        stitch(windows, values)
+
+
+def test_stitch_refuses_windows_of_several_texts():
+    align = CharacterAligner(PIECES)
+    windows = align.windows(align("天" * 20), 12, 4)
+    for mixed in (windows * 2, windows[::-1], windows[1:]):
+        with pytest.raises(ValueError, match="all windows of ONE text, in order"):
+            stitch(mixed, [np.zeros((12, 3))] * len(mixed))
 
 
 # --- vocabularies
@@ -387,6 +485,30 @@ def test_missing_special_tokens_are_named():
         "a", add_special=True
     ).ids.tolist() == [1, 3, 2]
     assert CharacterAligner(PIECES).pad_id == 0
+
+
+def test_blanks_are_no_unknown_tokens():
+    align = CharacterAligner([*SPECIAL, *"playing"])
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        align("pl ay in g\u3000\t" * 20)
+
+
+@pytest.mark.parametrize("text", [b"abc", None, 5, ["a"]])
+def test_what_is_no_text_is_refused(align, text):
+    with pytest.raises(ValueError, match="Expected one text, a str. Received: "):
+        align(text)
+
+
+@pytest.mark.parametrize("words, message", [(["a", ""], "one character or more"), ("ab", "'ab'")])
+def test_what_are_no_words_is_refused(align, words, message):
+    with pytest.raises(ValueError, match=message):
+        align.words(words)
+
+
+def test_a_set_is_no_vocabulary():
+    with pytest.raises(ValueError, match="in the order of their ids. Received: a set"):
+        CharacterAligner({"[UNK]", "a"})
 
 
 @pytest.mark.parametrize("kind", [CharacterAligner, WordPieceAligner])
