@@ -16,6 +16,7 @@ Kim Sang and Veenstra 1999, "Representing Text Chunks" (IOB2, IOE1, IOE2); Ratin
 Segmentation as Character Tagging" (SBME; bert4keras for the order of its ids).
 """
 
+import functools
 import re
 from collections import Counter
 from itertools import pairwise
@@ -368,6 +369,7 @@ def _derive(row, letters, groups):
     return joins, joins | clings, opens, closes
 
 
+@functools.cache
 def _spelling(row, left, right):
     """Places in `row.letters` of the single, first, inner and last letter of a span.
 

@@ -12,6 +12,7 @@ each its labels for training, `stitch` joins what a model said about them.
 """
 
 import warnings
+from bisect import bisect_left, bisect_right
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from itertools import pairwise
@@ -77,15 +78,13 @@ class TokenizedText(NamedTuple):
             a window: to train on windows align the WHOLE text and use `Window.labels`. Warnings
             count what is lost over all texts, at first and at 10, 100, 1000... spans.
         """
-        offsets = self.label_offsets()
+        starts, ends = self.label_offsets().T.tolist()
         low, high = self.extent or (0, len(self.text))
         aligned, lost = [], []
         for start, end, label in map(self._checked, spans):
-            first = int(np.searchsorted(offsets[:, 1], start, side="right"))
-            last = int(np.searchsorted(offsets[:, 0], end, side="left"))
-            whole = low <= start and end <= high and first < last
-            whole = whole and start <= offsets[first, 0] and offsets[last - 1, 1] <= end
-            if whole:
+            first, last = bisect_right(ends, start), bisect_left(starts, end)
+            here = low <= start and end <= high and first < last
+            if here and start <= starts[first] and ends[last - 1] <= end:
                 aligned.append(Span(first, last, label))
             else:
                 lost.append(Span(start, end, label))
@@ -102,15 +101,15 @@ class TokenizedText(NamedTuple):
         Returns:
             List of `Span`, `(start, end, label)`, half-open characters of `text`.
         """
-        offsets = self.label_offsets()
+        starts, ends = self.label_offsets().T.tolist()
         restored = []
         for first, last, label in map(as_span, spans):
-            if not 0 <= first < last <= len(offsets):
+            if not 0 <= first < last <= len(starts):
                 raise ValueError(
-                    f"Expected 0 <= first < last <= {len(offsets)}, the number of labels. "
+                    f"Expected 0 <= first < last <= {len(starts)}, the number of labels. "
                     f"Received: ({first}, {last}, {label!r})"
                 )
-            restored.append(Span(int(offsets[first, 0]), int(offsets[last - 1, 1]), label))
+            restored.append(Span(starts[first], ends[last - 1], label))
         return restored
 
     def place(self, labels: Sequence[int], fill: int = IGNORE) -> np.ndarray:
