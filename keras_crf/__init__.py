@@ -7,6 +7,7 @@ from keras_crf import linear_chain
 from keras_crf.compilation import use_xla
 from keras_crf.dictionary import Dictionary
 from keras_crf.layers import ConditionalRandomField
+from keras_crf.spans import Span
 from keras_crf.tag_schemes import TagSet
 from keras_crf.viterbi import ViterbiDecoder
 
@@ -15,6 +16,7 @@ __version__ = "0.1.0.dev0"
 __all__ = [
     "ConditionalRandomField",
     "Dictionary",
+    "Span",
     "TagSet",
     "ViterbiDecoder",
     "linear_chain",

@@ -9,31 +9,20 @@ No Keras is needed here: a vocabulary is a Keras-Hub tokenizer, a list, a dict, 
 """
 
 import bisect
+import os
 import re
 import unicodedata
 import warnings
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 
 from keras_crf.folding import CharacterKinds, fold, fold_bounds
-from keras_crf.tokenized_text import (
-    AlignedSpans,
-    TokenizedText,
-    Window,
-    stitch,
-    window_bounds,
-)
-from keras_crf.vocabularies import Vocabulary, read_vocabulary
+from keras_crf.text_files import numbered_lines
+from keras_crf.tokenized_text import TokenizedText, Window, window_bounds
 
-__all__ = [
-    "AlignedSpans",
-    "CharacterAligner",
-    "TokenizedText",
-    "Window",
-    "WordPieceAligner",
-    "stitch",
-]
+Vocabulary = Any  # Keras-Hub tokenizer, list of tokens, dict token -> id, or path of a vocab.txt
 
 _MAX_BYTES_PER_WORD = 100  # longer words are unknown, as in Keras-Hub
 _MAX_CACHED_WORDS = 200_000
@@ -48,7 +37,7 @@ class _Aligner:
     def __init__(self, vocabulary, unknown, first, last, padding):
         self.vocabulary = read_vocabulary(vocabulary)
         self.unknown_id = self._special_id(unknown)
-        self.padding = padding
+        self.padding, self._pad_id = padding, self.vocabulary.get(padding, 0)
         self.first, self.last = first, last
         self._seen = self._unknown = 0
         self._warned = False
@@ -68,9 +57,11 @@ class _Aligner:
         Returns:
             `TokenizedText`.
         """
-        tokens = TokenizedText(text, *self._tokenize(text))
-        self._count_unknown(tokens.ids)
-        return self._with_special(tokens) if add_special else tokens
+        if not isinstance(text, str):
+            raise ValueError(
+                f"Expected one text, a str. Received: {type(text).__name__} {text!r:.40}"
+            )
+        return self._finished(text, self._tokenize(text), add_special)
 
     def words(
         self, words: Sequence[str], separator: str = " ", add_special: bool = False
@@ -80,19 +71,23 @@ class _Aligner:
         A word of which nothing is left (a zero-width blank) becomes one unknown token.
 
         Args:
-            words: strings without the blanks between them.
+            words: non-empty strings without the blanks between them.
             separator: what joins them to the text that offsets refer to; "" for Chinese.
             add_special: put `[CLS]` in front and `[SEP]` behind, both masked out.
 
         Returns:
             `TokenizedText` of `separator.join(words)`, its mask true at each word's first piece.
         """
+        _check_words(words)
         parts, start = [], 0
         for word in words:
             parts.append(self._given_word(word, start))
             start += len(word) + len(separator)
-        tokens = TokenizedText(separator.join(words), *_joined(parts))
-        self._count_unknown(tokens.ids)
+        return self._finished(separator.join(words), _joined(parts), add_special)
+
+    def _finished(self, text, parts, add_special):
+        tokens = TokenizedText(text, *parts, pad_id=self._pad_id)
+        self._count_unknown(tokens)
         return self._with_special(tokens) if add_special else tokens
 
     def windows(
@@ -111,7 +106,8 @@ class _Aligner:
             add_special: put `[CLS]` and `[SEP]` around each window.
 
         Returns:
-            List of `Window`: a single one if the text fits.
+            List of `Window`: a single one if the text fits. Their labels for training are slices of
+            those of the whole text: see `Window.labels`.
         """
         if len(tokens.mask) and not tokens.mask[0]:
             raise ValueError(
@@ -122,7 +118,7 @@ class _Aligner:
         overlap = max_length // 4 if overlap is None else overlap
         windows = []
         for start, stop in window_bounds(len(tokens.ids), room, overlap):
-            part = TokenizedText(tokens.text, *(array[start:stop] for array in tokens[1:]))
+            part = tokens.part(start, stop)
             part = self._with_special(part) if add_special else part
             windows.append(Window(part, start, stop, int(add_special)))
         return windows
@@ -138,11 +134,11 @@ class _Aligner:
     def _with_special(self, tokens):
         start, end = (tokens.offsets[0, 0], tokens.offsets[-1, 1]) if len(tokens.ids) else (0, 0)
         ids = [[self._special_id(self.first)], tokens.ids, [self._special_id(self.last)]]
-        return TokenizedText(
-            tokens.text,
-            np.concatenate(ids).astype("int32"),
-            np.concatenate([[[start, start]], tokens.offsets, [[end, end]]]).astype("int32"),
-            np.concatenate([[False], tokens.mask, [False]]),
+        offsets = [[[start, start]], tokens.offsets, [[end, end]]]
+        return tokens._replace(
+            ids=np.concatenate(ids).astype("int32"),
+            offsets=np.concatenate(offsets).astype("int32"),
+            mask=np.concatenate([[False], tokens.mask, [False]]),
         )
 
     def _special_id(self, token):
@@ -153,17 +149,21 @@ class _Aligner:
             )
         return self.vocabulary[token]
 
-    def _count_unknown(self, ids):
-        self._seen += len(ids)
-        self._unknown += np.count_nonzero(ids == self.unknown_id)
-        if self._warned or self._seen < _ENOUGH_TO_WARN or self._unknown * 3 <= self._seen:
+    def _count_unknown(self, tokens):
+        if self._warned:
+            return
+        unknown = tokens.offsets[tokens.ids == self.unknown_id].tolist()
+        blank = sum(tokens.text[start:end].isspace() for start, end in unknown)
+        self._seen += len(tokens.ids) - blank
+        self._unknown += len(unknown) - blank
+        if self._seen < _ENOUGH_TO_WARN or self._unknown * 3 <= self._seen:
             return
         self._warned = True
         warnings.warn(
             f"{self._unknown} of the first {self._seen} tokens are unknown. Check that vocabulary "
             "and text belong together, that `lowercase` is right, and that character mode is "
             "used for a vocabulary of characters.",
-            stacklevel=3,
+            stacklevel=4,
         )
 
 
@@ -341,6 +341,29 @@ class WordPieceAligner(_Aligner):
         return cuts
 
 
+def read_vocabulary(vocabulary: Vocabulary) -> dict[str, int]:
+    """Read a vocabulary as a dict from token to id.
+
+    Args:
+        vocabulary: Keras-Hub tokenizer, list of tokens, dict token -> id, or path of a `vocab.txt`
+            (one token a line, gzip and xz too).
+
+    Returns:
+        Dict from token to id.
+    """
+    if isinstance(vocabulary, Mapping):
+        return dict(vocabulary)
+    if isinstance(vocabulary, set | frozenset):
+        raise ValueError(
+            "Expected tokens in the order of their ids. Received: a set, without order"
+        )
+    if isinstance(vocabulary, str | os.PathLike):
+        vocabulary = [line.rstrip() for _, line in numbered_lines(vocabulary)]
+    elif hasattr(vocabulary, "get_vocabulary"):
+        vocabulary = vocabulary.get_vocabulary()
+    return {token: i for i, token in enumerate(vocabulary)}
+
+
 def _check_tokenizer(tokenizer, suffix_indicator):
     """Refuse Keras-Hub settings under which the ids would differ."""
     ours = {"split": True, "strip_accents": False, "suffix_indicator": suffix_indicator}
@@ -351,6 +374,13 @@ def _check_tokenizer(tokenizer, suffix_indicator):
                 f"Received: {name}={getattr(tokenizer, name)!r}. Pass `get_vocabulary()` of it to "
                 "do without this setting"
             )
+
+
+def _check_words(words):
+    if isinstance(words, str):
+        raise ValueError(f"Expected a list of words. Received: the text {words[:40]!r}")
+    if "" in words:
+        raise ValueError(f"Expected words of one character or more. Received: {list(words)!r:.80}")
 
 
 def _joined(parts):

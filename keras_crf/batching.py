@@ -16,10 +16,10 @@ from collections.abc import Sequence
 import keras
 import numpy as np
 
+from keras_crf.spans import IGNORE
 from keras_crf.tokenized_text import TokenizedText
 
-IGNORE = -100
-"""Label of the positions that carry none: `[CLS]`, `[SEP]`, continuing pieces, padding."""
+FEATURES = ("token_ids", "segment_ids", "padding_mask", "label_mask")
 
 
 def bucket_lengths(lengths: Sequence[int], count: int = 5, multiple: int = 8) -> list[int]:
@@ -71,7 +71,9 @@ def pad(rows: Sequence[Sequence], shape: tuple[int, ...], value: float = 0, dtyp
 
 
 class BucketedBatches(keras.utils.PyDataset):
-    """Batches of tokenized texts for `fit`, `evaluate` and `predict_on_batch`, on every backend.
+    """Batches of tokenized texts for `fit` and `evaluate`, on every backend.
+
+    To predict use `predict_tokens`: `model.predict` would return rows in the order of the buckets.
 
     Batch i is `(features, labels)`, or `(features,)` without labels. `features` is a dict of arrays
     of shape `(batch_size, bucket length)`:
@@ -91,13 +93,15 @@ class BucketedBatches(keras.utils.PyDataset):
 
     Args:
         texts: list of `TokenizedText`.
-        labels: list of label ids, one sequence per text with an id per label position, or None.
+        labels: list of label ids, one sequence per text with an id per label position, or None. Of
+            windows: `Window.labels`.
         batch_size: rows in every batch.
         lengths: lengths of the buckets, ascending; by default `bucket_lengths` chooses up to five.
-        shuffle: whether texts and batches are shuffled, anew after each epoch.
+        shuffle: whether texts and batches are shuffled, anew after each epoch; by default only
+            with labels.
         seed: integer that fixes the order of every epoch.
         features: names of the features to return, all by default.
-        pad_id: id of `[PAD]`.
+        pad_id: id of `[PAD]`; by default the one that the texts carry.
         **kwargs: arguments of `keras.utils.PyDataset`, such as `workers`.
 
     Example:
@@ -114,10 +118,10 @@ class BucketedBatches(keras.utils.PyDataset):
         labels: Sequence[Sequence[int]] | None = None,
         batch_size: int = 32,
         lengths: Sequence[int] | None = None,
-        shuffle: bool = True,
+        shuffle: bool | None = None,
         seed: int = 0,
-        features: Sequence[str] = ("token_ids", "segment_ids", "padding_mask", "label_mask"),
-        pad_id: int = 0,
+        features: Sequence[str] = FEATURES,
+        pad_id: int | None = None,
         **kwargs,
     ):
         """Sort the texts into buckets; see the class for the arguments."""
@@ -128,10 +132,12 @@ class BucketedBatches(keras.utils.PyDataset):
                 f"Received: {len(texts)} texts, batch_size={batch_size}"
             )
         sizes = [len(text.ids) for text in texts]
-        self.texts, self.batch_size, self.pad_id = texts, batch_size, pad_id
+        self.texts, self.batch_size = texts, batch_size
+        self.pad_id = texts[0].pad_id if pad_id is None else pad_id
         self.labels = None if labels is None else _placed(texts, labels)
         self.features = list(features)
-        self.shuffle, self.seed, self.epoch = shuffle, seed, 0
+        self.shuffle = labels is not None if shuffle is None else shuffle
+        self.seed, self.epoch = seed, 0
         self._buckets = _buckets(sizes, bucket_lengths(sizes) if lengths is None else lengths)
         self._plan = self._planned()
 
@@ -194,6 +200,41 @@ def _two_lengths_first(plan):
     return plan
 
 
+def predict_tokens(
+    model: keras.Model,
+    texts: Sequence[TokenizedText],
+    batch_size: int = 32,
+    lengths: Sequence[int] | None = None,
+    features: Sequence[str] = FEATURES,
+    pad_id: int | None = None,
+) -> list[np.ndarray]:
+    """Predict texts (or the tokens of windows), in batches of a few shapes, in their own order.
+
+    Args:
+        model: model with one output of shape `(b, t, ...)`, such as emissions.
+        texts: list of `TokenizedText`; it may be empty.
+        batch_size: rows in a batch.
+        lengths: as in `BucketedBatches`.
+        features: names of the features that the model takes, likewise.
+        pad_id: likewise.
+
+    Returns:
+        One array `(n, ...)` for the n tokens of each text, special tokens included, padding not:
+        ready for `stitch` or `TokenizedText.pick`.
+    """
+    if not texts:
+        return []
+    batches = BucketedBatches(
+        texts, batch_size=batch_size, lengths=lengths, features=features, pad_id=pad_id
+    )
+    predicted = [None] * len(texts)
+    for i in range(len(batches)):
+        values = model.predict_on_batch(*batches[i])
+        for row, array in zip(batches.rows(i), values, strict=False):
+            predicted[row] = array[: len(texts[row].ids)]
+    return predicted
+
+
 def as_tf_dataset(batches: BucketedBatches):
     """Make a `tf.data.Dataset` of the batches; TensorFlow is imported here only.
 
@@ -236,11 +277,13 @@ def _placed(texts, labels):
 def _buckets(sizes, lengths):
     """List of `(length, indices of the texts)`: each text in the shortest bucket that holds it."""
     sizes, lengths = np.asarray(sizes), sorted(lengths)
+    if not lengths:
+        raise ValueError("Expected the length of one bucket or more. Received: lengths=[]")
     if sizes.max() > lengths[-1]:
         raise ValueError(
             f"Expected texts of at most {lengths[-1]} tokens, the longest bucket. Received: "
-            f"{sizes.max()} tokens in text {sizes.argmax()}. Cut it with `windows` or "
-            "`split_at_punctuation`, or give a longer bucket"
+            f"{sizes.max()} tokens in text {sizes.argmax()}. Cut it with `windows` "
+            "(labels: `Window.labels`) or `split_at_punctuation`, or give a longer bucket"
         )
     bucket = np.searchsorted(lengths, sizes)
     return [(lengths[i], np.flatnonzero(bucket == i)) for i in np.unique(bucket)]

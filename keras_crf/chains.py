@@ -110,7 +110,7 @@ def _is_safe(unary, transitions, forbids, reach):
     near path.
     """
     unbroken = ops.logical_not(ops.any(transitions == -float("inf")))
-    depth = largest(-_finite_part(unary)) + largest(-_finite_part(transitions))
+    depth = largest(-finite_part(unary)) + largest(-finite_part(transitions))
     safe = ops.logical_and(unbroken, depth < _SAFE_RANGE)
     if reach is None:
         return safe
@@ -118,7 +118,8 @@ def _is_safe(unary, transitions, forbids, reach):
     return ops.logical_or(safe, within_reach)
 
 
-def _finite_part(scores):
+def finite_part(scores):
+    """Scores with 0 in place of minus infinity."""
     return ops.where(scores == -float("inf"), 0.0, scores)
 
 

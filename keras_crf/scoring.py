@@ -5,9 +5,9 @@ gold ones that were found, F1 = 2 correct / (gold + predicted). All are fraction
 never NaN, when there is nothing to divide by. The reports print percent.
 """
 
-from bisect import bisect_left
 from collections import Counter, defaultdict
 from dataclasses import dataclass
+from itertools import accumulate
 from typing import NamedTuple
 from unicodedata import east_asian_width
 
@@ -129,11 +129,12 @@ def score_words(gold, predicted, train_words=None) -> WordScore:
     is more generous than equal positions, by one or two words in 100,000: cut `aaa` as `a aa` in
     place of `aa a` and one word is correct. For positions use `score_spans` on `word_spans`.)
 
-    How the equality was checked: the Perl script's logic was run with GNU diff 3.8 on the PKU and
-    MSR test sets of 2005, for segmentations by maximal matching and with 2, 5 and 20 % of the
-    borders flipped. With `diff --minimal` all counts, those of OOV and IV included, are the same.
-    With plain `diff`, whose heuristics miss a few pairs in long, bad sentences, they are the same
-    at 2 and 5 %; the script's recall is 0.01 points lower for maximal matching, up to 0.06 at 20 %.
+    How the equality was checked: `benchmarks/official_word_scorer.py` runs the script's logic with
+    GNU diff (3.8) on the PKU and MSR test sets of 2005, for segmentations by maximal matching and
+    with 2, 5 and 20 % of the borders flipped. With `diff --minimal` all counts, those of OOV and IV
+    included, are the same. With plain `diff`, whose heuristics miss a few pairs in long, bad
+    sentences, they are the same at 2 and 5 %; the script's recall is 0.01 points lower for maximal
+    matching, up to 0.06 at 20 %.
     Maximal matching with the PKU word list gives P .843, R .907, F .874, OOV rate .058, OOV recall
     .069, IV recall .958, which are the figures published for it. Not imitated: the script misreads
     words that are a bare <, > or | and cuts words of more than 60 bytes.
@@ -144,10 +145,11 @@ def score_words(gold, predicted, train_words=None) -> WordScore:
         train_words: The words of the training data, for the OOV figures; any iterable, or None.
 
     Returns:
-        A `WordScore`; print it, or take `.precision`, `.recall`, `.f1`, `.oov_rate`,
-        `.oov_recall`, `.iv_recall`.
+        A `WordScore`; print it, or take `.precision`, `.recall`, `.f1`, and `.oov_rate`,
+        `.oov_recall`, `.iv_recall`: these are None without training words, and the recalls if
+        there is no word to find.
     """
-    known = None if train_words is None else frozenset(train_words)
+    known = None if train_words is None else _vocabulary(train_words)
     correct = oov = oov_correct = 0
     gold, predicted = _same_number(gold, predicted)
     for n, (truth, guess) in enumerate(zip(gold, predicted, strict=True)):
@@ -187,22 +189,43 @@ def score_spans(gold, predicted) -> SpanScore:
 
 
 def _common(truth, guess, n):
-    """The words of the longest common subsequence (Hunt and Szymanski 1977)."""
+    """The words of a longest common subsequence of two lists, in time n * m / 64.
+
+    The rows of the table of its lengths are integers (Hyyro 2004, "Bit-parallel LCS-length
+    computation revisited"): bit j of row i is 0 where the subsequence of `truth[:i]` and
+    `guess[:j + 1]` is longer than that of `truth[:i]` and `guess[:j]`.
+    """
     _require_same_text(truth, guess, n)
-    places = defaultdict(list)
+    every, places = (1 << len(guess)) - 1, defaultdict(int)
     for j, word in enumerate(guess):
-        places[word].insert(0, j)  # from the right, so that one word of truth is used once
-    ends, chains = [], []  # of the common subsequences of length 1, 2, ...: the leftmost end
-    for word in truth:
-        for j in places.get(word, ()):
-            length = bisect_left(ends, j)
-            chain = (word, chains[length - 1] if length else None)
-            ends[length : length + 1], chains[length : length + 1] = [j], [chain]
-    words, chain = [], chains[-1] if chains else None
-    while chain:
-        words.append(chain[0])
-        chain = chain[1]
-    return words
+        places[word] |= 1 << j
+
+    def next_row(row, word):
+        met = row & places.get(word, 0)
+        return (row + met | row - met) & every
+
+    rows = [*accumulate(truth, next_row, initial=every)]
+    found, i, j = [], len(truth), len(guess)
+    while i and j:  # from the last word back to the first
+        if rows[i] >> j - 1 & 1:  # as long without guess[j - 1]
+            j -= 1
+        elif not rows[i - 1] >> j - 1 & 1:  # as long without truth[i - 1]
+            i -= 1
+        else:
+            i, j = i - 1, j - 1
+            found.append(truth[i])
+    return found
+
+
+def _vocabulary(words):
+    words = [[words]] if isinstance(words, str) else list(words)
+    wrong = next((word for word in words if not isinstance(word, str)), None)
+    if wrong is not None:
+        raise ValueError(
+            "Expected train_words to hold single words, as (word for sentence in sentences for "
+            f"word in sentence) does. Received: {wrong!r:.60}"
+        )
+    return frozenset(words)
 
 
 def _require_same_text(truth, guess, n):

@@ -2,13 +2,13 @@
 
 import warnings
 from collections.abc import Sequence
-from itertools import pairwise
 
 import numpy as np
 
-SEGMENTATION_LABELS = ("s", "b", "m", "e")
-"""Single, begin, middle, end: the label ids 0 to 3, in the order of bert4keras."""
+from keras_crf.spans import word_spans
+from keras_crf.tag_schemes import TagSet
 
+_SBME = TagSet(scheme="SBME")
 _SENTENCE_ENDS = frozenset("。！？!?；;…")
 _CLAUSE_ENDS = frozenset("，,、：:")
 _CLOSERS = frozenset("”’」』）)】》〉")
@@ -21,41 +21,34 @@ def words_to_labels(words: Sequence[str]) -> tuple[str, np.ndarray]:
         words: non-empty strings.
 
     Returns:
-        `(text, labels)`: the words joined without blanks, and int32 `(len(text),)` with
-        s=0 (word of one character), b=1, m=2, e=3 (first, middle, last character).
+        `(text, labels)`: the words joined without blanks, and int32 `(len(text),)`, the ids of
+        `TagSet(scheme="SBME")`: s=0 (word of one character), b=1, m=2, e=3 (first, middle, last).
     """
     _check_words(words)
-    labels = []
-    for word in words:
-        labels += [0] if len(word) == 1 else [1, *[2] * (len(word) - 2), 3]
-    return "".join(words), np.array(labels, dtype="int32")
+    text = "".join(words)
+    return text, _SBME.encode(word_spans(words), len(text))
 
 
 def labels_to_words(text: str, labels: Sequence[int]) -> list[str]:
     """Cut a text into words: s and b open a word, m and e extend it.
 
-    Illegal sequences, such as m after s, are read the same way and never raise.
+    Illegal sequences, such as m after s, are read the same way and never raise. This is
+    `TagSet(scheme="SBME").decode` with slices of the text instead of spans.
 
     Args:
         text: raw text.
-        labels: `(len(text),)` ids of `SEGMENTATION_LABELS`, one per character.
+        labels: `(len(text),)` ids, or names, of s, b, m, e, one per character. Padding (negative)
+            between two words is in neither; within a word it is taken in.
 
     Returns:
-        Words whose concatenation is `text`.
+        Words; without padding their concatenation is `text`.
     """
-    labels = np.asarray(labels)
-    if labels.shape != (len(text),):
+    if len(labels) != len(text):
         raise ValueError(
             "Expected one label per character. "
-            f"Received: {len(text)} characters, labels of shape {labels.shape}"
+            f"Received: {len(text)} characters, labels of shape {np.shape([*labels])}"
         )
-    if wrong := np.flatnonzero((labels < 0) | (labels > 3)).tolist():
-        raise ValueError(
-            "Expected label ids 0 to 3 (s, b, m, e); leave out masked positions before the call. "
-            f"Received: {labels[wrong[0]]} at position {wrong[0]}"
-        )
-    starts = [0, *(np.flatnonzero(labels[1:] <= 1) + 1).tolist(), len(text)]
-    return [text[i:j] for i, j in pairwise(starts)] if text else []
+    return [text[start:end] for start, end, _ in _SBME.decode(labels)]
 
 
 def split_at_punctuation(words: Sequence[str], max_length: int) -> list[list[str]]:

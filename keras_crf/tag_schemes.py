@@ -22,32 +22,17 @@ from typing import NamedTuple
 
 import numpy as np
 
+from keras_crf.legality import CorpusCheck, IllegalPlace
 from keras_crf.scheme_table import (
     ALIASES,
     SCHEMES,
     check_arguments,
+    checked_types,
     derive,
     spelling_of,
     take_apart,
 )
-
-PADDING = -100
-
-
-class Span(NamedTuple):
-    """Positions `start` to `end - 1` and their type; for a word of a segmentation it is None."""
-
-    start: int
-    end: int
-    label: str | None = None
-
-
-class IllegalPlace(NamedTuple):
-    """A place where a tag sequence breaks its scheme, and what the scheme asks for there."""
-
-    index: int  # position of the second tag of the pair, or of the last if the text ends too early
-    pair: tuple[str | None, str | None]  # the tags that must not meet; None = border of the text
-    reason: str
+from keras_crf.spans import IGNORE, Span, in_order
 
 
 class TagSet:
@@ -64,7 +49,7 @@ class TagSet:
             gives tags that are bare letters. Empty for segmentation.
         scheme: "BIO" (also "IOB2"), "IOB1", "IOE1", "IOE2", "BIOES" (also "IOBES"), "BILOU" (also
             "BIOUL"), "BMES" (has `O`) or "SBME": word segmentation, no types and no `O`.
-        separator: What `names` have between letter and type. Both "-" and "_" are understood.
+        separator: What `names` have between letter and type, "-" or "_". Both are understood.
 
     Attributes:
         names: Tag names in the order of their ids, `O` first.
@@ -86,11 +71,13 @@ class TagSet:
 
     def __init__(self, types=(), scheme="BIO", separator="-"):
         """See the class."""
-        check_arguments(types, scheme)
-        self.types, self.scheme = tuple(types), ALIASES.get(scheme.upper(), scheme.upper())
+        self.types = checked_types(types)
+        check_arguments(self.types, scheme, separator)
+        self.scheme = ALIASES.get(scheme.upper(), scheme.upper())
         self.separator, self.reason = separator, ""
         self._row = SCHEMES[self.scheme]
         self._labels = self.types or (None,)
+        self._group_of = {label or None: group for group, label in enumerate(self._labels)}
         self._first = 1 if self.types else 0  # the first id inside a span
         tails = [separator + label if label else "" for label in self._labels]
         names = [letter + tail for tail in tails for letter in self._row.letters]
@@ -121,6 +108,10 @@ class TagSet:
         """Equal if types, scheme and separator are."""
         return isinstance(other, TagSet) and self.get_config() == other.get_config()
 
+    def __hash__(self):
+        """Equal tag sets have equal hashes."""
+        return hash((self.types, self.scheme, self.separator))
+
     def get_config(self) -> dict:
         """A plain dict from which `from_config` builds the same tag set."""
         return {"types": list(self.types), "scheme": self.scheme, "separator": self.separator}
@@ -146,7 +137,7 @@ class TagSet:
     def _id(self, tag, position=0):
         """The id of a name, also in another spelling: `B_PER` or `b-PER` for `B-PER`."""
         if tag in self.ids or tag is None:
-            return self.ids.get(tag, PADDING)
+            return self.ids.get(tag, IGNORE)
         parts = take_apart(tag)[:2]
         return self._by_parts[parts] if parts in self._by_parts else self._refuse(tag, position)
 
@@ -164,11 +155,35 @@ class TagSet:
 
     def check(self, tags) -> list[IllegalPlace]:
         """Every place where names or ids `(t,)` break the scheme, both ends of the text too."""
+        places, pairs = self._illegal_pairs(tags)
+        return [self._illegal(place, *pair) for place, pair in zip(places, pairs, strict=True)]
+
+    def check_corpus(self, corpus) -> CorpusCheck:
+        """Counts illegal sequences, and the pairs of tags at fault, among many sequences.
+
+        Args:
+            corpus: Sequences of names or ids, each `(t,)`.
+
+        Returns:
+            A `CorpusCheck`: `.sequences`, `.illegal_sequences`, `.places`, `.pairs`; print it.
+        """
+        found = []
+        for n, tags in enumerate(corpus):
+            try:
+                found.append(self._illegal_pairs(tags)[1])
+            except ValueError as error:
+                raise ValueError(f"Sequence {n}: {error}") from error
+        names = [*self.names, None]
+        pairs = Counter((names[i], names[j]) for pairs in found for i, j in pairs)
+        return CorpusCheck(len(found), sum(map(bool, found)), pairs)
+
+    def _illegal_pairs(self, tags):
+        """Places and pairs of ids where a sequence breaks the scheme; k is the border."""
         ids, places = self._kept(tags)
         path = np.concatenate([[len(self)], ids, [len(self)]])  # from border to border
         bad = np.flatnonzero(~self._legal[path[:-1], path[1:]])
         where = places[np.minimum(bad, len(places) - 1)].tolist()
-        return [self._illegal(n, *path[i : i + 2]) for n, i in zip(where, bad, strict=True)]
+        return where, [*zip(path[bad].tolist(), path[bad + 1].tolist(), strict=True)]
 
     def _illegal(self, place, i, j):
         row, beside = self._row, self._groups[i] == self._groups[j]
@@ -182,36 +197,22 @@ class TagSet:
             reasons.append(f"{right} may not begin a span here, {self.scheme} needs {opens}")
         return IllegalPlace(place, (left, right), "; ".join(reasons))
 
-    def count_illegal(self, corpus) -> Counter:
-        """Counts illegal places over many sequences of names or ids.
-
-        Returns:
-            A Counter of `(tag, next tag)`, None at the border of the text: `.total()` is their
-            number, `.most_common()` shows what is wrong with a corpus.
-        """
-        return self._illegal_pairs(_pairs(self.to_names(self._kept(tags)[0]) for tags in corpus))
-
-    def _illegal_pairs(self, pairs):
-        ids = {tag: len(self) if tag is None else self._id(tag) for pair in pairs for tag in pair}
-        return Counter(
-            {(i, j): n for (i, j), n in pairs.items() if not self._legal[ids[i], ids[j]]}
-        )
-
     def encode(self, spans, length) -> np.ndarray:
         """Spells spans as tags.
 
         Args:
-            spans: `(start, end, label)` without overlap, in any order; for words `(start, end)`.
+            spans: `(start, end, label)` without overlap, in any order. Words and bare letters have
+                no label: `(start, end)`, or a label that is None or "".
             length: Number of positions t.
 
         Returns:
             Ids `(t,)`, int32. A position in no span is `O`, or padding (-100) in segmentation,
             where only blanks and special tokens belong to no word.
         """
-        spans = sorted(_checked(Span(*span), self._labels, length) for span in spans)
-        ids = np.full(length, 0 if self.types else PADDING, "int32")
+        spans = in_order(spans, length)
+        ids = np.full(length, 0 if self.types else IGNORE, "int32")
         for left, span, right in zip([None, *spans], spans, [*spans[1:], None], strict=False):
-            base = self._first + self._labels.index(span.label) * len(self._row.letters)
+            base = self._first + self._group(span) * len(self._row.letters)
             spelling = spelling_of(self._row, _touch(left, span), _touch(span, right))
             single, first, inner, last = (base + place for place in spelling)
             ids[span.start : span.end] = inner
@@ -219,6 +220,13 @@ class TagSet:
             if span.end - span.start == 1:
                 ids[span.start] = single
         return ids
+
+    def _group(self, span):
+        if (span.label or None) not in self._group_of:
+            raise ValueError(
+                f"Unknown label in span {tuple(span)}, expected one of {list(self._labels)}."
+            )
+        return self._group_of[span.label or None]
 
     def decode(self, tags, strict=False) -> list[Span]:
         """Reads tags as spans.
@@ -252,14 +260,22 @@ class TagSet:
         """Respells names or ids `(t,)` in another scheme, after the lenient reading.
 
         `to` is a `TagSet` that has all types in `tags`, or the name of a scheme. Names come back as
-        names, ids as ids; padding stays where it is.
+        names, ids as ids; padding stays where it is. SBME has the spans of bare letters such as
+        those of `TagSet([""], "BMES")`, but no `O`: there `O` becomes padding.
         """
-        to = to if isinstance(to, TagSet) else TagSet(self.types, to, self.separator)
+        to = to if isinstance(to, TagSet) else self._in_scheme(to)
         array = _as_array(tags)
         ids = self.to_ids(array)
         kept = ids >= 0
         ids[kept] = to.encode(self.decode(ids[kept]), int(kept.sum()))
         return to.to_names(ids) if array.dtype.kind in "UO" else ids
+
+    def _in_scheme(self, scheme):
+        """The tag set of the same spans: SBME without types is the others with the type ""."""
+        words = str(scheme).upper() == "SBME"
+        return TagSet(
+            self.types if any(self.types) else () if words else [""], scheme, self.separator
+        )
 
     @classmethod
     def from_tags(cls, corpus) -> "TagSet":
@@ -282,12 +298,17 @@ class TagSet:
         ]
         if not sets:
             known = ", ".join(f"{scheme} ({row.letters})" for scheme, row in SCHEMES.items())
-            raise ValueError(f"No scheme has the letters {sorted(letters)}. Known: {known}.")
-        illegal = [tags._illegal_pairs(pairs).total() for tags in sets]
+            found = f"has the letters {sorted(letters)}" if letters else "shows: all tags are O"
+            raise ValueError(f"No scheme {found}. Known: {known}.")
+        illegal = [tags._illegal_among(pairs) for tags in sets]
         best = sets[int(np.argmin(illegal))]
         counts = ", ".join(f"{s.scheme} {n:,}" for s, n in zip(sets, illegal, strict=True))
         best.reason = f"Illegal places among {pairs.total():,} pairs of tags, if read as {counts}."
         return best
+
+    def _illegal_among(self, pairs):
+        ids = {tag: len(self) if tag is None else self._id(tag) for pair in pairs for tag in pair}
+        return sum(n for (i, j), n in pairs.items() if not self._legal[ids[i], ids[j]])
 
 
 class Legality(NamedTuple):
@@ -312,9 +333,9 @@ def legal(labels, scheme) -> Legality:
     parts = [take_apart(label)[:2] for label in labels]
     types = sorted({label for letter, label in parts if letter not in (None, "O")}) or [""]
     tags = TagSet(() if str(scheme).upper() == "SBME" else types, scheme)
-    ids = [tags._by_parts.get(part, PADDING) for part in parts]
+    ids = [tags._by_parts.get(part, IGNORE) for part in parts]
     for n, label in enumerate(labels):
-        if ids[n] == PADDING or ids[n] in ids[:n]:
+        if ids[n] == IGNORE or ids[n] in ids[:n]:
             raise ValueError(
                 f"Expected different tags of {tags.scheme}, such as {tags.names[:5]}. Received: "
                 f"{label!r} at position {n}. Mask the positions that carry another label, such as "
@@ -354,42 +375,22 @@ def _walk(first, then):
     return first.astype("float32") @ then.astype("float32") > 0
 
 
-def word_spans(words) -> list[Span]:
-    """The spans that the words of a sentence hold in the text that they make up together."""
-    ends = np.cumsum([0, *map(len, words)]).tolist()
-    return [Span(start, end) for start, end in pairwise(ends)]
-
-
 def _touch(left, right):
-    """Whether a span of the same type begins where `left` ends; refuses spans that overlap."""
+    """Whether a span of the same type begins where `left` ends."""
     if left is None or right is None:
         return False
-    if right.start < left.end:
-        raise ValueError(
-            f"Spans {tuple(left)} and {tuple(right)} overlap at position {right.start}: keep one."
-        )
-    return left.end == right.start and left.label == right.label
-
-
-def _checked(span, labels, length):
-    if not 0 <= span.start < span.end <= length:
-        raise ValueError(
-            f"Span {tuple(span)} is empty or outside the text. Expected 0 <= start < end <= "
-            f"{length}, the length of the text; end is one past the last position."
-        )
-    if span.label not in labels:
-        raise ValueError(f"Unknown label in span {tuple(span)}, expected one of {list(labels)}.")
-    return span
+    return left.end == right.start and (left.label or None) == (right.label or None)
 
 
 def _as_array(tags):
     tags = tags if hasattr(tags, "dtype") else list(tags)
     nested = len(tags) > 0 and np.ndim(tags[0]) > 0
     array = np.asarray([] if nested else tags)
-    if nested or (array.dtype.kind == "f" and (array % 1).any()):
+    kind = array.dtype.kind
+    if nested or kind not in "UOiufb" or (kind == "f" and (array % 1).any()):
         raise ValueError(
             "Expected the tags of ONE sequence, names or whole numbers of shape (t,), received "
-            f"{str(tags)[:60]}. Loop over the sequences of a batch."
+            f"{str(tags)[:60]}. Loop over the sequences of a batch; decode bytes."
         )
     return array
 

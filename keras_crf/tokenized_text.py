@@ -7,26 +7,29 @@ Three kinds of positions meet in a tagger:
 - *label positions*, the tokens that carry a label, one per word (or per character): the others are
   masked out.
 
-`TokenizedText` holds all three; `split_windows` and `stitch` deal with texts longer than a model.
+`TokenizedText` holds all three. A text longer than a model becomes `Window`s: `Window.labels` gives
+each its labels for training, `stitch` joins what a model said about them.
 """
 
 import warnings
+from bisect import bisect_left, bisect_right
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
 
-Span = tuple[int, int, str]
+from keras_crf.spans import IGNORE, Span, as_span
 
 
 class AlignedSpans(NamedTuple):
     """Spans in label positions, and the spans that have none.
 
     Attributes:
-        spans: list of `(first, last + 1, label)`, half-open, in label positions.
-        lost: list of `(start, end, label)`, in characters: spans that begin or end inside a word
-            or hold no word at all.
+        spans: list of `Span`, `(first, last + 1, label)`, half-open, in label positions.
+        lost: list of `Span`, `(start, end, label)`, in characters: spans that begin or end inside a
+            word, hold no word at all, or reach beyond the window.
     """
 
     spans: list[Span]
@@ -42,12 +45,17 @@ class TokenizedText(NamedTuple):
         offsets: `(n, 2)` int32, half-open character offsets into `text`, never decreasing. Special
             tokens are empty there: `[CLS]` before the first token, `[SEP]` after the last.
         mask: `(n,)` bool, true at the tokens that carry a label: the first piece of each word.
+        extent: `(start, end)`, the characters within which spans are whole here: less than the text
+            in a window; None is all.
+        pad_id: id of `[PAD]`, which batches are filled with.
     """
 
     text: str
     ids: np.ndarray
     offsets: np.ndarray
     mask: np.ndarray
+    extent: tuple[int, int] | None = None
+    pad_id: int = 0
 
     def label_offsets(self) -> np.ndarray:
         """Characters behind each label: `(m, 2)`, from the first piece of a word to its last."""
@@ -63,24 +71,26 @@ class TokenizedText(NamedTuple):
         Blanks (and other characters without a token) at the ends of a span are left out.
 
         Args:
-            spans: `(start, end, label)`, half-open characters of `text`.
-            warn: count lost spans in a warning.
+            spans: `(start, end, label)`, half-open characters of `text`, or `(start, end)`.
+            warn: whether a warning counts what is lost.
 
         Returns:
-            `AlignedSpans`. A span that would cut a word is in `lost`.
+            `AlignedSpans`. A span that would cut a word is in `lost`, as is one that reaches beyond
+            a window: to train on windows align the WHOLE text and use `Window.labels`. Warnings
+            count what is lost over all texts, at first and at 10, 100, 1000... spans.
         """
-        spans = [self._checked(span) for span in spans]
-        starts, ends = np.array([span[:2] for span in spans], "int32").reshape(-1, 2).T
-        # A label beyond the last, so that every index below has one.
-        firsts, lasts = np.append(self.label_offsets(), [[len(self.text)] * 2], axis=0).T
-        first = np.searchsorted(lasts[:-1], starts, side="right")
-        last = np.searchsorted(firsts[:-1], ends, side="left")
-        whole = (first < last) & (starts <= firsts[first]) & (lasts[last - 1] <= ends)
+        starts, ends = self.label_offsets().T.tolist()
+        low, high = self.extent or (0, len(self.text))
         aligned, lost = [], []
-        for span, i, j, fits in zip(spans, first.tolist(), last.tolist(), whole, strict=True):
-            aligned.append((i, j, span[2])) if fits else lost.append(span)
+        for start, end, label in map(self._checked, spans):
+            first, last = bisect_right(ends, start), bisect_left(starts, end)
+            here = low <= start and end <= high and first < last
+            if here and start <= starts[first] and ends[last - 1] <= end:
+                aligned.append(Span(first, last, label))
+            else:
+                lost.append(Span(start, end, label))
         if lost and warn:
-            self._warn_lost(lost)
+            _warn_lost(self, lost)
         return AlignedSpans(aligned, lost)
 
     def restore(self, spans: Iterable[Span]) -> list[Span]:
@@ -90,20 +100,20 @@ class TokenizedText(NamedTuple):
             spans: `(first, last + 1, label)`, half-open, in label positions.
 
         Returns:
-            List of `(start, end, label)`, half-open characters of `text`.
+            List of `Span`, `(start, end, label)`, half-open characters of `text`.
         """
-        offsets = self.label_offsets()
+        starts, ends = self.label_offsets().T.tolist()
         restored = []
-        for first, last, label in spans:
-            if not 0 <= first < last <= len(offsets):
+        for first, last, label in map(as_span, spans):
+            if not 0 <= first < last <= len(starts):
                 raise ValueError(
-                    f"Expected 0 <= first < last <= {len(offsets)}, the number of labels. "
+                    f"Expected 0 <= first < last <= {len(starts)}, the number of labels. "
                     f"Received: ({first}, {last}, {label!r})"
                 )
-            restored.append((int(offsets[first, 0]), int(offsets[last - 1, 1]), label))
+            restored.append(Span(starts[first], ends[last - 1], label))
         return restored
 
-    def place(self, labels: Sequence[int], fill: int = -100) -> np.ndarray:
+    def place(self, labels: Sequence[int], fill: int = IGNORE) -> np.ndarray:
         """Put one label per label position on the tokens.
 
         Args:
@@ -132,23 +142,49 @@ class TokenizedText(NamedTuple):
             )
         return values[: len(self.ids)][self.mask]
 
+    def part(self, start: int, stop: int) -> "TokenizedText":
+        """The tokens `start` to `stop - 1`, offsets into the WHOLE text; see `extent`.
+
+        The extent holds the words that are whole here, and what lies between them and the words
+        that are not.
+        """
+        words, first = self.label_offsets(), np.flatnonzero(self.mask)
+        cut_before = int(np.searchsorted(first, start))
+        cut_after = int(np.searchsorted(np.append(first[1:], len(self.ids)), stop, side="right"))
+        low = int(words[cut_before - 1, 1]) if cut_before else 0
+        high = int(words[cut_after, 0]) if cut_after < len(words) else len(self.text)
+        arrays = {name: getattr(self, name)[start:stop] for name in ("ids", "offsets", "mask")}
+        return self._replace(**arrays, extent=(low, high))
+
     def _checked(self, span):
-        start, end, _ = span
-        if not 0 <= start < end <= len(self.text):
+        span = as_span(span)
+        if not 0 <= span.start < span.end <= len(self.text):
             raise ValueError(
                 f"Expected 0 <= start < end <= {len(self.text)}, the length of the text. "
-                f"Received: span {span} of {self.text[:40]!r}"
+                f"Received: span {tuple(span)} of {self.text[:40]!r}"
             )
         return span
 
-    def _warn_lost(self, lost):
-        start, end, label = lost[0]
-        warnings.warn(
-            f"{len(lost)} span(s) begin or end inside a word, the first being {label} "
-            f"{self.text[start:end]!r} at ({start}, {end}) of {self.text[:40]!r}. They have no "
-            "label; see `AlignedSpans.lost`. In character mode every span has one.",
-            stacklevel=3,
-        )
+
+_lost = Counter()  # spans lost in this process: all, and those that hold blanks only
+
+
+def _warn_lost(tokens, lost):
+    """Count lost spans over all texts; warn at first, then when the count grows a digit."""
+    before = _lost["all"]
+    blank = sum(not tokens.text[start:end].strip() for start, end, _ in lost)
+    _lost.update(all=len(lost), blank=blank)
+    if before and len(str(before)) == len(str(_lost["all"])):
+        return
+    start, end, label = lost[0]
+    warnings.warn(
+        f"{_lost['all']} span(s) begin or end inside a word, hold no word ({_lost['blank']} hold "
+        f"blanks only) or reach beyond a window, such as {label} {tokens.text[start:end]!r} at "
+        f"({start}, {end}) of {tokens.text[:40]!r}. They have no label; see "
+        "`AlignedSpans.lost`. In character mode all spans of a whole text have. On windows train "
+        "with `Window.labels`.",
+        stacklevel=3,
+    )
 
 
 class Window(NamedTuple):
@@ -165,6 +201,27 @@ class Window(NamedTuple):
     start: int
     stop: int
     lead: int
+
+    def labels(self, placed: np.ndarray) -> np.ndarray:
+        """Labels to train on this window, sliced out of those of the WHOLE text.
+
+        They are labels of a part: the first may continue a span that began before the window, and
+        what two windows share is learned in both.
+
+        Args:
+            placed: `(n,)`, a label for each token of the whole text, from `TokenizedText.place`.
+
+        Returns:
+            `(m,)`, one per label position of `tokens`: what `BucketedBatches` takes. With -100 at
+            all other tokens: `window.tokens.place(window.labels(placed))`.
+        """
+        if len(placed) < self.stop:
+            raise ValueError(
+                f"Expected a label for each token of the whole text, {self.stop} or more. "
+                f"Received: {len(placed)} labels. `place` of the whole text puts them on its tokens"
+            )
+        mask = self.tokens.mask[self.lead : self.lead + self.stop - self.start]
+        return np.asarray(placed)[self.start : self.stop][mask]
 
 
 def window_bounds(length: int, room: int, overlap: int) -> list[tuple[int, int]]:
@@ -204,11 +261,7 @@ def stitch(windows: Sequence[Window], values: Sequence[np.ndarray]) -> np.ndarra
     Returns:
         `(n, ...)` for the n tokens of the text, special tokens not counted.
     """
-    if len(windows) != len(values):
-        raise ValueError(
-            "Expected one array per window. "
-            f"Received: {len(windows)} windows and {len(values)} arrays"
-        )
+    _check_windows(windows, values)
     middles = [(a.stop + b.start) // 2 for a, b in pairwise(windows)]
     cuts = [0, *middles, windows[-1].stop]
     parts = []
@@ -216,3 +269,20 @@ def stitch(windows: Sequence[Window], values: Sequence[np.ndarray]) -> np.ndarra
         shift = window.lead - window.start  # row of a token in this window
         parts.append(np.asarray(array)[start + shift : stop + shift])
     return np.concatenate(parts)
+
+
+def _check_windows(windows, values):
+    if not windows or len(windows) != len(values):
+        raise ValueError(
+            "Expected one window or more, and one array per window. "
+            f"Received: {len(windows)} windows and {len(values)} arrays"
+        )
+    if windows[0].start or any(not a.start < b.start <= a.stop for a, b in pairwise(windows)):
+        places = [(window.start, window.stop) for window in windows]
+        raise ValueError(f"Expected all windows of ONE text, in order. Received: {places}")
+    for i, (window, array) in enumerate(zip(windows, values, strict=True)):
+        if len(array) < len(window.tokens.ids):
+            raise ValueError(
+                f"Expected values for the {len(window.tokens.ids)} tokens of window {i}, special "
+                f"tokens included. Received: shape {np.shape(array)}"
+            )

@@ -1,7 +1,9 @@
 """Where the real corpora lie on this machine, if at all, and the tags in them."""
 
+import functools
 import gzip
 import os
+import sys
 from pathlib import Path
 
 import pytest
@@ -17,12 +19,13 @@ def read_lines(path):
         return [line.rstrip("\r\n") for line in lines]
 
 
+@functools.cache
 def read_tags(path):
     """The last column of a column file, one list per sentence."""
     sentences = [[]]
     for line in read_lines(path):
         if line.strip() and not line.startswith("-DOCSTART-"):
-            sentences[-1].append(line.split()[-1])
+            sentences[-1].append(sys.intern(line.split()[-1]))
         elif sentences[-1]:
             sentences.append([])
     return [tags for tags in sentences if tags]

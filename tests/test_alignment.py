@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from keras_crf import corpora
-from keras_crf.alignment import CharacterAligner, WordPieceAligner, stitch
+from keras_crf.alignment import CharacterAligner, WordPieceAligner
 
 SPECIAL = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
 PIECES = (
@@ -204,169 +204,6 @@ def test_given_words_are_the_label_offsets(align, words, blank):
     assert [tokens.text[start:end] for start, end in tokens.label_offsets()] == words
 
 
-# --- labels and spans
-
-
-def through_labels(tokens, spans):
-    """Spans to one label id per token (2i + 1 opens span i, 2i + 2 continues it), and back."""
-    aligned = tokens.align(spans)
-    labels = np.zeros(int(tokens.mask.sum()), int)
-    for i, (first, last, _) in enumerate(aligned.spans):
-        labels[first:last] = 2 * i + 2
-        labels[first] = 2 * i + 1
-    found = tokens.pick(tokens.place(labels))
-    places = [np.flatnonzero((found + 1) // 2 == i + 1) for i in range(len(aligned.spans))]
-    back = [(int(place[0]), int(place[-1]) + 1, "X") for place in places]
-    return tokens.restore(back)
-
-
-def random_spans(random, length):
-    borders = np.unique(random.integers(0, length + 1, 4)).tolist()
-    return [(start, end, "X") for start, end in zip(borders[::2], borders[1::2], strict=False)]
-
-
-def test_spans_survive_ten_thousand_random_strings():
-    random = np.random.default_rng(0)
-    align = CharacterAligner(PIECES)
-    codes = np.array([c for c in range(0x110000) if not 0xD800 <= c < 0xE000])
-    common = np.array([ord(char) for char in "".join(ODD_TEXTS)])
-    for i in range(10_000):
-        text = "".join(map(chr, random.choice(codes if i % 2 else common, random.integers(0, 12))))
-        spans = random_spans(random, len(text))
-        assert through_labels(align(text, add_special=i % 3 == 0), spans) == spans
-
-
-@given(text=st.text(), data=st.data())
-def test_word_spans_survive(align, text, data):
-    tokens = align(text)
-    words = tokens.label_offsets().tolist()
-    if not words:
-        return
-    first, last = sorted(data.draw(st.tuples(*[st.integers(0, len(words) - 1)] * 2)))
-    span = (words[first][0], words[last][1], "X")
-    assert through_labels(tokens, [span]) == [span]
-
-
-def test_blanks_at_the_ends_of_a_span_are_left_out():
-    tokens = WordPieceAligner(PIECES, lowercase=True)("天  playing  空")
-    aligned = tokens.align([(2, 12, "X")])
-    assert aligned == ([(1, 2, "X")], [])
-    assert tokens.restore(aligned.spans) == [(3, 10, "X")]
-
-
-def test_spans_that_cut_a_word_are_reported():
-    tokens = WordPieceAligner(PIECES, lowercase=True)("playing  空")
-    spans = [(0, 4, "A"), (3, 10, "B"), (7, 9, "C"), (9, 10, "D")]
-    with pytest.warns(UserWarning, match=r"3 span\(s\) begin .* A 'play' at \(0, 4\)"):
-        aligned = tokens.align(spans)
-    assert aligned.spans == [(1, 2, "D")]
-    assert aligned.lost == spans[:3]
-
-
-def test_labels_are_placed_at_first_pieces():
-    tokens = WordPieceAligner(PIECES, lowercase=True)("playing 空", add_special=True)
-    placed = tokens.place([7, 8])
-    assert placed.tolist() == [-100, 7, -100, 8, -100]
-    assert placed.dtype == np.int32
-    assert tokens.place([7, 8], fill=0).tolist() == [0, 7, 0, 8, 0]
-    padded = np.arange(20).reshape(10, 2)
-    assert tokens.pick(padded).tolist() == [[2, 3], [6, 7]]
-
-
-@pytest.mark.parametrize(
-    "call, message",
-    [
-        (lambda t: t.align([(1, 4, "X")]), r"<= 2, the length of the text. Received: span \(1, 4"),
-        (lambda t: t.align([(1, 1, "X")]), r"start < end"),
-        (lambda t: t.restore([(0, 3, "X")]), r"last <= 2, the number of labels"),
-        (lambda t: t.place([1]), r"Expected 2 labels.*Received: 1 for '天空'"),
-        (lambda t: t.pick(np.zeros(1)), r"values for 2 tokens. Received: shape \(1,\)"),
-    ],
-)
-def test_bad_positions_are_reported(call, message):
-    with pytest.raises(ValueError, match=message):
-        call(CharacterAligner(PIECES)("天空"))
-
-
-# --- windows
-
-
-@given(
-    length=st.integers(0, 60),
-    max_length=st.integers(4, 20),
-    overlap=st.integers(0, 20),
-    special=st.booleans(),
-)
-def test_stitched_windows_give_the_whole_text(length, max_length, overlap, special):
-    align = CharacterAligner(PIECES)
-    tokens = align("".join(map(chr, range(0x4E00, 0x4E00 + length))))
-    overlap = min(overlap, max_length - 2 * special - 1)
-    windows = align.windows(tokens, max_length, overlap, add_special=special)
-    assert all(len(window.tokens.ids) <= max_length for window in windows)
-    seen = [np.pad(window.tokens.offsets, [(0, 3), (0, 0)]) for window in windows]
-    assert stitch(windows, seen).tolist() == tokens.offsets.tolist()
-    shared = [a.stop - b.start for a, b in zip(windows, windows[1:], strict=False)]
-    assert all(count >= overlap for count in shared)
-
-
-@given(length=st.integers(1, 60), max_length=st.integers(1, 20), overlap=st.integers(0, 19))
-def test_each_token_comes_from_where_it_is_farthest_from_an_edge(length, max_length, overlap):
-    align = CharacterAligner(PIECES)
-    overlap = min(overlap, max_length - 1)
-    windows = align.windows(align("天" * length), max_length, overlap, add_special=False)
-
-    def distance(t):
-        """To the nearest edge; the ends of the text are none."""
-        sides = []
-        for window in windows:
-            left = t - window.start if window.start else length
-            right = window.stop - 1 - t if window.stop < length else length
-            sides.append(min(left, right) if window.start <= t < window.stop else -1)
-        return sides
-
-    values = [np.full(window.stop - window.start, i) for i, window in enumerate(windows)]
-    for t, chosen in enumerate(stitch(windows, values)):
-        assert distance(t)[chosen] == max(distance(t))
-
-
-def test_a_short_text_is_one_window():
-    align = WordPieceAligner(PIECES, lowercase=True)
-    (window,) = align.windows(align("playing 天空"), 512)
-    whole = align("playing 天空", add_special=True)
-    assert window.tokens.ids.tolist() == whole.ids.tolist()
-    assert (window.start, window.stop, window.lead) == (0, 4, 1)
-
-
-def test_an_entity_across_a_window_border_is_found():
-    align = CharacterAligner(PIECES)
-    text = "空" * 9 + "天" * 4 + "空" * 9
-    windows = align.windows(align(text), max_length=12, overlap=4)
-    # A stand-in for a model: it scores 天 one, but sees nothing at the edges of a window.
-    scores = [(window.tokens.ids == PIECES.index("天")).astype(float) for window in windows]
-    for row, window in zip(scores, windows, strict=True):
-        row[: window.lead + 1] = row[-window.lead - 1 :] = 0
-    assert np.flatnonzero(stitch(windows, scores)).tolist() == [9, 10, 11, 12]
-
-
-@pytest.mark.parametrize("max_length, overlap", [(10, 8), (10, -1), (2, 0)])
-def test_windows_that_cannot_move_are_refused(max_length, overlap):
-    align = CharacterAligner(PIECES)
-    with pytest.raises(ValueError, match="Expected 0 <= overlap < tokens in a window"):
-        align.windows(align("天" * 30), max_length, overlap)
-
-
-def test_windows_of_a_text_with_special_tokens_are_refused():
-    align = CharacterAligner(PIECES)
-    with pytest.raises(ValueError, match="without special tokens.* Received: first token 2 "):
-        align.windows(align("天空", add_special=True), 8)
-
-
-def test_stitch_wants_one_array_per_window():
-    align = CharacterAligner(PIECES)
-    with pytest.raises(ValueError, match="1 windows and 2 arrays"):
-        stitch(align.windows(align("天"), 9), [np.zeros(3)] * 2)
-
-
 # --- vocabularies
 
 
@@ -387,6 +224,30 @@ def test_missing_special_tokens_are_named():
         "a", add_special=True
     ).ids.tolist() == [1, 3, 2]
     assert CharacterAligner(PIECES).pad_id == 0
+
+
+def test_blanks_are_no_unknown_tokens():
+    align = CharacterAligner([*SPECIAL, *"playing"])
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        align("pl ay in g\u3000\t" * 20)
+
+
+@pytest.mark.parametrize("text", [b"abc", None, 5, ["a"]])
+def test_what_is_no_text_is_refused(align, text):
+    with pytest.raises(ValueError, match="Expected one text, a str. Received: "):
+        align(text)
+
+
+@pytest.mark.parametrize("words, message", [(["a", ""], "one character or more"), ("ab", "'ab'")])
+def test_what_are_no_words_is_refused(align, words, message):
+    with pytest.raises(ValueError, match=message):
+        align.words(words)
+
+
+def test_a_set_is_no_vocabulary():
+    with pytest.raises(ValueError, match="in the order of their ids. Received: a set"):
+        CharacterAligner({"[UNK]", "a"})
 
 
 @pytest.mark.parametrize("kind", [CharacterAligner, WordPieceAligner])
@@ -468,18 +329,3 @@ def test_settings_come_from_the_tokenizer(hub):
     assert WordPieceAligner(whole)("天空").ids.tolist() == whole.tokenize(["天空"])[0]
     with pytest.raises(ValueError, match="strip_accents=False. Received: strip_accents=True"):
         WordPieceAligner(hub.BertTokenizer(PIECES, strip_accents=True))
-
-
-def test_real_entities_survive_both_modes(data, bert_vocabulary):
-    align = CharacterAligner(bert_vocabulary("chinese"))
-    pieces = WordPieceAligner(bert_vocabulary("chinese"), lowercase=True)
-    lost = total = 0
-    for text, spans in corpora.read_cluener(data("cluener2020/dev.json.gz")):
-        tokens = align(text, add_special=True)
-        assert tokens.restore(tokens.align(spans).spans) == spans
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            aligned = pieces(text).align(spans)
-        assert set(pieces(text).restore(aligned.spans)) | set(aligned.lost) >= set(spans)
-        lost, total = lost + len(aligned.lost), total + len(spans)
-    assert total == 3_072 and lost < 0.02 * total

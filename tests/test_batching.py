@@ -6,7 +6,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from keras_crf.alignment import CharacterAligner
-from keras_crf.batching import BucketedBatches, as_tf_dataset, bucket_lengths, pad
+from keras_crf.batching import (
+    BucketedBatches,
+    as_tf_dataset,
+    bucket_lengths,
+    pad,
+    predict_tokens,
+)
+from keras_crf.tokenized_text import TokenizedText
 
 VOCABULARY = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", *"雨停了鸟在叫"]
 SIZES = [1, 30, 4, 7, 100, 12, 3, 3, 64, 2, 25, 9, 0, 17]
@@ -60,7 +67,7 @@ def test_every_text_comes_once_in_a_full_shape(sizes, batch_size, shuffle):
         counts = features["label_mask"].sum(axis=1)
         assert counts.tolist() == [sizes[row] for row in rows] + [0] * (batch_size - len(rows))
         assert ((labels != -100) == features["label_mask"]).all()
-        assert [set(labels[j][labels[j] >= 0]) <= {row} for j, row in enumerate(rows)]
+        assert all(set(labels[j][labels[j] >= 0]) <= {row} for j, row in enumerate(rows))
         seen += rows.tolist()
     assert sorted(seen) == list(range(len(sizes)))
     assert partial == (len(sizes) % batch_size > 0)
@@ -94,9 +101,22 @@ def test_features_can_be_chosen_and_labels_left_out():
     assert list(features) == ["label_mask"]
 
 
+def test_padding_is_the_one_of_the_vocabulary():
+    align = CharacterAligner(["[UNK]", "[CLS]", "[SEP]", "[PAD]", "雨"])
+    texts = [align("雨", add_special=True)]
+    texts += [window.tokens for window in align.windows(align("雨雨"), 4)]
+    for text in texts:
+        ((features,),) = [BucketedBatches([text], batch_size=2)[0]]
+        assert (features["token_ids"][features["padding_mask"] == 0] == 3).all()
+        assert (features["token_ids"][1] == 3).all()
+    plain = TokenizedText(*texts[0][:4])
+    assert BucketedBatches([plain], batch_size=1)[0][0]["token_ids"][0, -1] == 0
+    assert BucketedBatches([plain], batch_size=1, pad_id=7)[0][0]["token_ids"][0, -1] == 7
+
+
 def test_order_is_fixed_by_the_seed_and_changes_with_the_epoch():
     def epochs(seed):
-        batches = BucketedBatches(texts_of(SIZES), batch_size=3, seed=seed)
+        batches = BucketedBatches(texts_of(SIZES), labels_of(SIZES), batch_size=3, seed=seed)
         orders = []
         for _ in range(3):
             orders.append([batches.rows(i).tolist() for i in range(len(batches))])
@@ -109,8 +129,9 @@ def test_order_is_fixed_by_the_seed_and_changes_with_the_epoch():
     assert len(first) == len(second) == len(third)
 
 
-def test_without_shuffling_each_epoch_is_the_same():
-    batches = BucketedBatches(texts_of(SIZES), batch_size=3, shuffle=False)
+@pytest.mark.parametrize("arguments", [{"labels": labels_of(SIZES), "shuffle": False}, {}])
+def test_without_shuffling_each_epoch_is_the_same(arguments):
+    batches = BucketedBatches(texts_of(SIZES), batch_size=3, **arguments)
     before = [batches.rows(i).tolist() for i in range(len(batches))]
     batches.on_epoch_end()
     assert before == [batches.rows(i).tolist() for i in range(len(batches))]
@@ -124,7 +145,11 @@ def test_given_lengths_are_used():
 @pytest.mark.parametrize(
     "arguments, message",
     [
-        ({"lengths": [8, 64]}, r"at most 64 tokens, .* Received: 100 tokens in text 4\. Cut it"),
+        (
+            {"lengths": [8, 64]},
+            r"at most 64 tokens, .* Received: 100 tokens in text 4\. Cut it .*`Window.labels`",
+        ),
+        ({"lengths": []}, r"length of one bucket or more. Received: lengths=\[\]"),
         ({"batch_size": 0}, r"Received: 14 texts, batch_size=0"),
         ({"labels": [[0]]}, r"Received: 14 texts and 1 sequences of labels"),
         ({"labels": [[0]] * 14}, r"Expected 30 labels, one per true position .* Received: 1 for"),
@@ -146,6 +171,35 @@ def tagger():
     loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True, ignore_class=-100)
     model.compile("sgd", loss)
     return model
+
+
+@pytest.mark.parametrize("batch_size, lengths", [(3, None), (5, [128]), (64, [16, 128])])
+def test_predictions_come_in_the_order_of_the_texts(batch_size, lengths):
+    model, texts = tagger(), texts_of(SIZES, add_special=True)
+    chosen = ["token_ids", "label_mask"]
+    predicted = predict_tokens(model, texts, batch_size, lengths, features=chosen)
+    for text, values in zip(texts, predicted, strict=True):
+        alone = {"token_ids": text.ids[None], "label_mask": text.mask[None].astype("int32")}
+        np.testing.assert_allclose(values, model.predict_on_batch(alone)[0], rtol=1e-6)
+    assert predict_tokens(model, []) == []
+
+
+def test_windows_are_trained_on_the_labels_of_the_whole_text():
+    align = CharacterAligner(VOCABULARY)
+    text = align("雨停了鸟在叫" * 4)
+    labels = np.arange(24) % 6
+    windows = align.windows(text, 12, 4)
+    batches = BucketedBatches(
+        [window.tokens for window in windows],
+        [window.labels(text.place(labels)) for window in windows],
+        batch_size=len(windows),
+        lengths=[12],
+        shuffle=False,
+    )
+    _, placed = batches[0]
+    for window, row in zip(windows, placed, strict=True):
+        assert row[1:-1].tolist() == labels[window.start : window.stop].tolist()
+        assert row[[0, -1]].tolist() == [-100, -100]
 
 
 def batches_for_training():

@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 from keras_crf import Dictionary, TagSet, ViterbiDecoder
 from keras_crf.alignment import CharacterAligner, WordPieceAligner
 from keras_crf.dictionary import leftmost_longest
-from keras_crf.tag_schemes import SCHEMES, Span
+from keras_crf.spans import Span
+from keras_crf.tag_schemes import SCHEMES
 
 WORDS = TagSet(scheme="SBME")
 TEXT = "新的量子点显示屏很亮"

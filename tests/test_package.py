@@ -22,7 +22,15 @@ def test_no_private_keras_and_no_star_imports():
 
 
 def test_rooms_that_need_no_keras_import_none():
-    rooms = ["viterbi", "tag_schemes", "scoring", "corpora", "alignment", "dictionary"]
+    rooms = [
+        "viterbi",
+        "tag_schemes",
+        "scoring",
+        "corpora",
+        "alignment",
+        "dictionary",
+        "segmentation",
+    ]
     code = f"""
 import importlib.util, pathlib, sys, types
 package = types.ModuleType("keras_crf")

