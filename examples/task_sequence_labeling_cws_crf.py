@@ -92,7 +92,7 @@ def load_data(options):
     else:
         sentences = [[word for word, _ in sentence] for sentence in corpora.read_pfr()]
         train, validation, test = corpora.split_by_order(sentences, validation=0.02, test=0.1)
-    return train[: options.limit], validation[: options.limit], test[: options.limit]
+    return train[: options.limit], validation, test
 
 
 train, validation, test = load_data(options)
@@ -140,7 +140,10 @@ def load_backbone(options, sentences):
 def build_model(backbone, options):
     """The model, and its CRF (None with the softmax head)."""
     layers = backbone.transformer_layers
-    features = layers[(options.bert_layers or len(layers)) - 1].output  # later layers drop out
+    number = len(layers) if options.bert_layers is None else options.bert_layers
+    if not 1 <= number <= len(layers):
+        raise SystemExit(f"--bert-layers must be 1 to {len(layers)}. Received: {number}")
+    features = layers[number - 1].output  # later layers drop out
     label_mask = keras.Input((None,), dtype="int32", name="label_mask")
     emissions = keras.layers.Dense(len(TAGS), dtype="float32", name="emissions")(features)
     crf = None

@@ -21,7 +21,18 @@ TRAIN = (
 TEST = "朋友  们  在  火车  上  吃  饺子  。\n\n老师  住  在  城市  。\n"
 
 
-def run(script, tmp_path, *options):
+def local_backbone(folder):
+    """A tiny BERT and its tokenizer, saved as a Keras-Hub preset."""
+    keras_hub = pytest.importorskip("keras_hub")
+    characters = sorted(set(TRAIN) - set(" \n"))
+    vocabulary = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *characters]
+    sizes = {"num_layers": 3, "num_heads": 2, "hidden_dim": 8, "intermediate_dim": 16}
+    keras_hub.models.BertBackbone(len(vocabulary), **sizes).save_to_preset(folder)
+    keras_hub.models.BertTokenizer(vocabulary).save_to_preset(folder)
+    return str(folder)
+
+
+def run(script, tmp_path, *options, fails=False):
     pytest.importorskip("keras_hub")
     (tmp_path / "train.txt").write_text(TRAIN, encoding="utf-8")
     (tmp_path / "test.txt").write_text(TEST, encoding="utf-8")
@@ -29,8 +40,8 @@ def run(script, tmp_path, *options):
     command = [sys.executable, str(EXAMPLES / script), *files, *options]
     done = subprocess.run(command, cwd=tmp_path, env=dict(os.environ), capture_output=True)
     output, errors = done.stdout.decode(), done.stderr.decode()
-    assert done.returncode == 0, errors[-3000:]
-    return output
+    assert (done.returncode != 0) == fails, errors[-3000:]
+    return errors if fails else output
 
 
 @pytest.mark.parametrize("head", ["crf", "softmax"])
@@ -41,3 +52,21 @@ def test_word_segmentation(tmp_path, head):
     assert ("Transition scores" in output) == (head == "crf")
     assert "小" in output.split("model loaded from")[1]
     assert (tmp_path / "model.keras").exists()
+
+
+def test_word_segmentation_on_one_layer_of_a_local_backbone(tmp_path):
+    options = (
+        "--backbone",
+        local_backbone(tmp_path / "bert"),
+        "--max-length",
+        "12",
+        "--limit",
+        "8",
+    )
+    output = run("task_sequence_labeling_cws_crf.py", tmp_path, *options, "--bert-layers", "1")
+    assert "8 training" in output
+    assert "小" in output.split("model loaded from")[1]
+    errors = run(
+        "task_sequence_labeling_cws_crf.py", tmp_path, *options, "--bert-layers", "0", fails=True
+    )
+    assert "--bert-layers must be 1 to 3" in errors
