@@ -40,6 +40,8 @@ class Shifted(NamedTuple):
         peaks: `(b, t)`, what the rows have lost.
         peak: `()`, what the transitions have lost.
         safe: `()` boolean: no entry of a scaled message can underflow.
+        impossible: `(b,)` booleans: nothing is left at a kept position, so that no path exists. The
+            loops would take such a position for a removed one.
     """
 
     unary: Any
@@ -48,6 +50,7 @@ class Shifted(NamedTuple):
     peaks: Any
     peak: Any
     safe: Any
+    impossible: Any
 
     def offset(self):
         """`(b,)`, what the score of every path has lost."""
@@ -65,13 +68,17 @@ def fold(emissions, transitions, start=None, end=None, mask=None):
     if mask is not None:
         mask = never_empty(ops.cast(mask, "bool"), length, False)
     emissions = never_empty(emissions, length, -float("inf"))
-    kept = ops.logical_not(ops.all(emissions == -float("inf"), axis=-1))  # NaN keeps, and shows
-    if mask is not None:
-        kept = ops.logical_and(kept, mask)
+    kept = kept_positions(emissions, mask)
     forbids = ops.any(ops.logical_and(kept[..., None], emissions == -float("inf")))
     unary = _with_boundary(emissions, kept, start, end)
     unary = ops.where(kept[..., None], unary, -float("inf"))
     return Chain(unary, transitions, kept, forbids, length)
+
+
+def kept_positions(emissions, mask=None):
+    """(b, t): False where masked, and where a row is -inf throughout. NaN keeps, and shows."""
+    kept = ops.logical_not(ops.all(emissions == -float("inf"), axis=-1))
+    return kept if mask is None else ops.logical_and(kept, ops.cast(mask, "bool"))
 
 
 def _with_boundary(emissions, kept, start, end):
@@ -97,7 +104,13 @@ def shift(chain, reach=None):
     unary = unary - finite(peaks)[..., None]
     transitions = transitions - finite(peak)
     safe = _is_safe(unary, transitions, chain.forbids, reach)
-    return Shifted(unary, transitions, chain.kept, peaks, peak, safe)
+    impossible = is_impossible(unary, chain.kept)
+    return Shifted(unary, transitions, chain.kept, peaks, peak, safe, impossible)
+
+
+def is_impossible(unary, kept):
+    """(b,): whether some kept position has no possible label."""
+    return ops.any(ops.logical_and(kept, ops.all(unary == -float("inf"), axis=-1)), axis=1)
 
 
 def _is_safe(unary, transitions, forbids, reach):

@@ -108,7 +108,7 @@ def check_labels(given, tags, emissions, ignore_index):
         return
     tags, emissions = ops.convert_to_numpy(tags), ops.convert_to_numpy(emissions)
     k = emissions.shape[-1]
-    kept = ~np.all(emissions == -np.inf, axis=-1)
+    kept = ~np.all(emissions == -np.inf, axis=-1) & (tags != ignore_index)
     wrong = np.argwhere(kept & ((tags < 0) | (tags >= k)))
     if len(wrong):
         row, position = wrong[0]

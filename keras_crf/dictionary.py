@@ -6,7 +6,7 @@ are arrays for `ViterbiDecoder.decode`; no model has to be trained again.
 """
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import product
 
 import numpy as np
@@ -70,7 +70,13 @@ class Dictionary:
                 end += 1
         return found
 
-    def bonus(self, text: str | TokenizedText, tags: TagSet, weight: float) -> np.ndarray:
+    def bonus(
+        self,
+        text: str | TokenizedText,
+        tags: TagSet,
+        weight: float,
+        labels: Sequence[str] | None = None,
+    ) -> np.ndarray:
         """Scores that make listed words likelier, to be added to emissions.
 
         A word of n positions gives weight / n to the label that spells it at each of them, so that
@@ -85,9 +91,9 @@ class Dictionary:
         Args:
             text: a raw text, one position per character, or a tokenized one, one position per
                 token, of which those with a label count.
-            tags: labels, in the order of the emissions. Without types (SBME) those of the words
-                are ignored.
+            tags: scheme and types. Without types (SBME) those of the words are ignored.
             weight: nats, above 0. The odds of a path with the word rise by a factor e^weight.
+            labels: the k names in the order of the emissions; that of `tags` by default.
 
         Returns:
             float32 `(t, k)`.
@@ -98,9 +104,11 @@ class Dictionary:
         scores = np.zeros((int(kept.sum()), len(tags)), "float32")
         for positions, lengths, label in _spelled(matches, tags):
             np.maximum.at(scores[:, label], positions, (weight / lengths).astype("float32"))
-        return _on_rows(scores, kept, np.float32(0))
+        return _on_rows(_in_order_of(labels, scores, tags), kept, np.float32(0))
 
-    def allowed_labels(self, text: str | TokenizedText, tags: TagSet) -> np.ndarray:
+    def allowed_labels(
+        self, text: str | TokenizedText, tags: TagSet, labels: Sequence[str] | None = None
+    ) -> np.ndarray:
         """Labels with which every listed word comes out whole, as one span with just its borders.
 
         Where words overlap, the leftmost wins, of those that begin together the longest. The labels
@@ -111,6 +119,7 @@ class Dictionary:
         Args:
             text: as in `bonus`.
             tags: as in `bonus`.
+            labels: as in `bonus`.
 
         Returns:
             Booleans `(t, k)`.
@@ -123,7 +132,7 @@ class Dictionary:
         allowed[:-1][opens] &= tags.borders.T[ids[1:][opens]]
         allowed[1:][closes] &= tags.borders[ids[:-1][closes]]
         allowed[forced] = np.eye(len(tags), dtype=bool)[ids[forced]]
-        return _on_rows(allowed, kept, True)
+        return _on_rows(_in_order_of(labels, allowed, tags), kept, True)
 
     def _matches(self, text, tags):
         """Spans in label positions, and booleans (t,): the rows of these positions."""
@@ -172,6 +181,11 @@ def _covered(spans, length):
         covered[start] += 1
         covered[end] -= 1
     return np.cumsum(covered[:length]) > 0
+
+
+def _in_order_of(labels, columns, tags):
+    """Columns (t, k) of the tags, in the order of a model's labels."""
+    return columns if labels is None else columns[:, tags.to_ids(list(labels))]
 
 
 def _spelled(spans, tags):

@@ -62,7 +62,7 @@ def _pass_on(state, transitions, step_values):
 
 def _weighted(shares, values):
     """Shares times values, 0 where the share is 0 whatever the value."""
-    used = shares > 0
+    used = shares != 0
     return ops.where(used, shares * ops.where(used, values, 0.0), 0.0)
 
 
@@ -77,8 +77,8 @@ def _sweep(potentials, transitions, step_values, reverse=False):
 
     def step(state, potential):
         visited = _arriving(state, transitions, step_values) + potential
-        norm = finite(log_sum_exp(visited[:, :1], axis=-1, keepdims=True))
-        visited = ops.concatenate([visited[:, :1] - norm, visited[:, 1:]], axis=1)
+        centre = _centre(visited)
+        visited = visited - ops.where(ops.isinf(centre), 0.0, centre)
         removed = ops.all(potential[:, :1] == -float("inf"), axis=-1, keepdims=True)
         return ops.where(removed, state, visited), state
 
@@ -87,54 +87,59 @@ def _sweep(potentials, transitions, step_values, reverse=False):
     return ops.scan(step, nothing, potentials, reverse=reverse)
 
 
+def _centre(states):
+    """Log weight and mean (..., 2, 1) of states (..., 2, k) as a whole; 0 for empty ones."""
+    weight = finite(log_sum_exp(states[..., :1, :], axis=-1, keepdims=True))
+    shares = ops.exp(states[..., :1, :] - weight)
+    mean = ops.sum(_weighted(shares, states[..., 1:, :]), axis=-1, keepdims=True)
+    return ops.concatenate([weight, mean], axis=-2)
+
+
 def _potentials(unary, values):
     """(t, b, 2, k); values of removed positions and forbidden labels do not matter."""
     values = ops.where(unary == -float("inf"), 0.0, values)
     return ops.transpose(ops.stack([unary, values], axis=2), (1, 0, 2, 3))
 
 
-def _final_mean(state):
-    """Mean over all paths from the state (b, 2, k) that has visited everything: (b,)."""
-    shares = ops.exp(state[:, 0])
-    return ops.sum(_weighted(shares, state[:, 1]), axis=-1)
-
-
 @compiled
 def _mean(unary, transitions, values, step_values):
-    final, _ = _sweep(_potentials(unary, values), transitions, step_values)
-    return _final_mean(final)
+    potentials = _potentials(unary, values)
+    _, before = _sweep(potentials, transitions, step_values)
+    growth = _centre(_arriving(before, transitions, step_values) + potentials)  # (t, b, 2, 1)
+    return ops.sum(growth[:, :, 1, 0], axis=0)
 
 
 @compiled
 def _mean_gradients(unary, transitions, values, step_values, upstream):
-    """Gradients of sum_b upstream_b E[second score] for all four arguments of `_mean`."""
+    """Gradients of sum_b upstream_b E[second score] for all four arguments of `_mean`.
+
+    Means are relative throughout: what a position adds to all labels alike cancels.
+    """
     potentials = _potentials(unary, values)  # (t, b, 2, k)
     into = ops.transpose(transitions), ops.transpose(step_values)
-    final, before = _sweep(potentials, transitions, step_values)
+    _, before = _sweep(potentials, transitions, step_values)
     _, after = _sweep(potentials, *into, reverse=True)
     ahead = potentials + _arriving(after, *into)
     joint = _arriving(before, transitions, step_values) + ahead
-    norm = log_sum_exp(joint[:, :, 0], axis=-1, keepdims=True)  # (t, b, 1)
-    mean = _final_mean(final)
+    centre = _centre(joint)  # the same for a label and for the steps that lead into it
+    centre = ops.where(ops.isinf(centre), 0.0, centre)
+    joint, ahead = joint - centre, ahead - centre
 
-    shares = ops.exp(joint[:, :, 0] - finite(norm)) * upstream[:, None]  # (t, b, k)
-    excess = joint[:, :, 1] - mean[:, None]
-    points = ops.where(shares == 0, 0.0, shares * ops.where(shares == 0, 0.0, excess))
-
-    ahead = ops.concatenate([ahead[:, :, :1] - finite(norm)[:, :, None], ahead[:, :, 1:]], axis=2)
-    pairs = _pairs(before, ahead, transitions, step_values, mean, upstream)
+    shares = ops.exp(joint[:, :, 0]) * upstream[:, None]  # (t, b, k)
+    points = _weighted(shares, joint[:, :, 1])
+    pairs = _pairs(before, ahead, transitions, step_values, upstream)
     axes = (1, 0, 2)
     return ops.transpose(points, axes), pairs[0], ops.transpose(shares, axes), pairs[1]
 
 
-def _pairs(before, ahead, transitions, step_values, mean, upstream):
+def _pairs(before, ahead, transitions, step_values, upstream):
     """Covariances with, and expected numbers of, each step: (2, k, k), one position at a time."""
 
     def add(t, sums):
         behind, front = before[t][:, :, :, None], ahead[t][:, :, None, :]
         shares = ops.exp(behind[:, 0] + transitions + front[:, 0]) * upstream[:, None, None]
-        means = behind[:, 1] + step_values + front[:, 1] - mean[:, None, None]  # (b, i, j)
-        means = ops.where(shares == 0, 0.0, shares * ops.where(shares == 0, 0.0, means))
+        means = behind[:, 1] + step_values + front[:, 1]  # (b, i, j), relative to their mean
+        means = _weighted(shares, means)
         return sums + ops.stack([ops.sum(means, axis=0), ops.sum(shares, axis=0)])
 
     zeros = ops.stack([ops.zeros_like(transitions)] * 2)

@@ -81,7 +81,9 @@ def log_likelihood(emissions, tags, transitions, start=None, end=None, mask=None
     tags = path_scores.as_tags(tags, emissions)
     chain = chains.shift(chains.fold(emissions, transitions, start, end, mask), reach)
     score = path_scores.score(chain, tags)
-    value = path_scores.nan_unless(ops.logical_not(ops.isnan(score)), score - _log_z(chain))
+    # Where the path is forbidden or a label is none, log Z does not matter, and gets no gradient.
+    counts = ops.logical_not(ops.logical_or(ops.isnan(score), score == -float("inf")))
+    value = ops.where(counts, score - _log_z(chain), score)
     if not path_scores.is_soft(tags):
         return _at_most_zero(value)
     value = value + path_scores.surplus(chain, tags)
@@ -100,19 +102,22 @@ def partial_log_likelihood(
     possible at this position. A kept position without any possible label makes the value NaN.
 
     Returns:
-        `(b,)` float32 in nats, never positive; 0 where every label is allowed everywhere.
+        `(b,)` float32 in nats, never positive; 0 where every label is allowed everywhere, -inf
+        where all paths are forbidden.
     """
     allowed = ops.convert_to_tensor(allowed)
     chains.check_axes("allowed", allowed, chains.float32(emissions), rank=3)
     chain = chains.fold(emissions, transitions, start, end, mask)
     allowed = chains.never_empty(ops.cast(allowed, "bool"), chain.length, True)
-    impossible = ops.logical_and(chain.kept, ops.logical_not(ops.any(allowed, axis=-1)))
+    empty = ops.logical_and(chain.kept, ops.logical_not(ops.any(allowed, axis=-1)))
     chain = chains.shift(chain, reach)
     # Forbidden labels may break the reach. Both sums run alike, so that equal ones cancel exactly.
     chain = chain._replace(safe=ops.logical_and(chain.safe, _unbroken(transitions)))
-    some = chain._replace(unary=ops.where(allowed, chain.unary, -float("inf")))
-    value = _at_most_zero(_log_z(some) - _log_z(chain))
-    return path_scores.nan_unless(ops.logical_not(ops.any(impossible, axis=1)), value)
+    unary = ops.where(allowed, chain.unary, -float("inf"))
+    some = chain._replace(unary=unary, impossible=chains.is_impossible(unary, chain.kept))
+    total = _log_z(some)
+    value = ops.where(total == -float("inf"), total, total - _log_z(chain))
+    return path_scores.nan_unless(ops.logical_not(ops.any(empty, axis=1)), _at_most_zero(value))
 
 
 def _unbroken(transitions):
@@ -129,7 +134,8 @@ def marginals(emissions, transitions, start=None, end=None, mask=None, reach=Non
     on hidden Markov models", Proc. IEEE 1989). Differentiable: the gradients are covariances.
 
     Returns:
-        `(b, t, k)` float32; kept positions sum to 1, removed ones are 0.
+        `(b, t, k)` float32; kept positions sum to 1, removed ones are 0. NaN where every path is
+        forbidden.
     """
     chain = chains.fold(emissions, transitions, start, end, mask)
     return chains.cut(_marginals(chains.shift(chain, reach)), chain.length)
@@ -142,7 +148,8 @@ def entropy(emissions, transitions, start=None, end=None, mask=None, reach=None)
     second-order expectation semirings", EMNLP 2009), as is `kl_divergence`.
 
     Returns:
-        `(b,)` float32 in nats, from 0 (one certain path) to n log k; differentiable.
+        `(b,)` float32 in nats, from 0 (one certain path) to n log k; differentiable. NaN where
+        every path is forbidden.
     """
     chain = chains.shift(chains.fold(emissions, transitions, start, end, mask), reach)
     own_score = expectations.expected_score(
@@ -151,7 +158,9 @@ def entropy(emissions, transitions, start=None, end=None, mask=None, reach=None)
         chains.finite_part(chain.unary),
         chains.finite_part(chain.transitions),
     )
-    return _at_least_zero(_log_z(chain) - own_score)
+    log_z = _log_z(chain)
+    value = _at_least_zero(log_z - own_score)
+    return path_scores.nan_unless(log_z > -float("inf"), value)
 
 
 def kl_divergence(p, q, mask=None, reach=None):
@@ -169,6 +178,9 @@ def kl_divergence(p, q, mask=None, reach=None):
         `(b,)` float32 in nats, at least 0; infinite where p gives weight to a path that q forbids.
         Differentiable in both.
     """
+    # What one of the two removes is removed from both.
+    kept = [chains.kept_positions(chains.float32(scores[0]), mask) for scores in (p, q)]
+    mask = ops.logical_and(*kept)
     p, q = (chains.shift(chains.fold(*scores, mask=mask), reach) for scores in (p, q))
     difference = expectations.expected_score(
         p.unary,
@@ -206,8 +218,9 @@ def n_best(emissions, transitions, n, start=None, end=None, mask=None, pad_value
     """The n paths of highest score, all different, best first.
 
     Arguments as in `viterbi`, with `n`, the number of paths, a Python int. The first path is that
-    of `viterbi`. A sequence that has fewer than n paths (or fewer that are not forbidden) gets rows
-    of `pad_value` with score -inf.
+    of `viterbi`, the others follow in the order of their scores, up to rounding. A sequence that
+    has fewer than n paths (or fewer that are not forbidden) gets rows of `pad_value` with score
+    -inf.
 
     Returns:
         Paths `(b, n, t)` int32 and their scores `(b, n)` float32 in nats.
@@ -235,15 +248,17 @@ def sample(
     `seed`, an integer (the same integer gives the same samples) or a `keras.random.SeedGenerator`.
 
     Returns:
-        `(b, n, t)` int32.
+        `(b, n, t)` int32; `pad_value` throughout where every path is forbidden.
     """
     chain = chains.fold(emissions, transitions, start, end, mask)
     shifted = chains.shift(_without_gradient(chain), reach)
     b, t, k = ops.shape(shifted.unary)
-    uniform = keras.random.uniform((t + 1, n, b, k), seed=seed)
+    shape = (t + 1, n, b, k)
+    uniform = keras.random.uniform(shape, minval=1e-37, maxval=1.0, dtype="float32", seed=seed)
     gumbel = -ops.log(-ops.log(uniform))
     paths = sweeps.sample(shifted.unary, shifted.transitions, shifted.safe, gumbel)  # (b, n, t)
-    paths = ops.where(chain.kept[:, None, :], paths, pad_value)
+    exists = (_log_z(shifted) > -float("inf"))[:, None, None]
+    paths = ops.where(ops.logical_and(chain.kept[:, None, :], exists), paths, pad_value)
     return paths if chain.length else paths[..., :-1]
 
 
@@ -278,7 +293,8 @@ def _log_z(chain):
 
         return value, gradient
 
-    return log_z(chain.unary, chain.transitions)
+    value = log_z(chain.unary, chain.transitions)
+    return ops.where(chain.impossible, -float("inf"), value)
 
 
 def _marginals(chain):
@@ -293,4 +309,6 @@ def _marginals(chain):
 
         return sweeps.marginals(unary, transitions, safe), gradient
 
-    return marginals(chain.unary, chain.transitions)
+    points = marginals(chain.unary, chain.transitions)
+    exists = ops.stop_gradient(_log_z(chain)) > -float("inf")
+    return path_scores.nan_unless(exists[:, None, None], points)

@@ -11,7 +11,7 @@ from keras import ops
 
 from keras_crf import chains, linear_chain
 from keras_crf.binding import Binding
-from keras_crf.checks import check_sample_weight, integer_labels, label_weights
+from keras_crf.checks import check_labels, check_sample_weight, integer_labels, label_weights
 from keras_crf.compilation import is_concrete
 from keras_crf.label_tables import LabelTables
 
@@ -206,11 +206,15 @@ class SpanScore(LayerScores, keras.metrics.Metric):
         kept = ops.logical_and(kept, labels != self.ignore_index)
         scores = self.read_scores(y_pred)
         path = linear_chain.viterbi(y_pred, *scores, mask=kept)
+        check_labels(y_true, labels, y_pred, self.ignore_index)
         counts = count_spans(labels, path, kept, self._tables())  # (b,) each
+        known = ops.logical_and(labels >= 0, labels < y_pred.shape[-1])
+        known = ops.all(ops.logical_or(known, ops.logical_not(kept)))
         if sample_weight is not None:
             weight = ops.cast(check_sample_weight(sample_weight), "float32")
             counts = [count * ops.reshape(weight, (-1,)) for count in counts]
-        self.correct.assign_add(ops.sum(counts[0]) + self.unknown(scores))
+        correct = ops.where(known, ops.sum(counts[0]), float("nan"))  # a label that is none shows
+        self.correct.assign_add(ops.cast(correct, "float32") + self.unknown(scores))
         self.gold.assign_add(ops.sum(counts[1]))
         self.predicted.assign_add(ops.sum(counts[2]))
 

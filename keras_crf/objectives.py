@@ -34,7 +34,8 @@ class Objectives:
         """Loss for SETS of labels `(b, t, k)`, non-zero = possible: nats per sequence, batch mean.
 
         It is -log of the total probability of all paths within the sets (Tsuboi et al., COLING
-        2008). An empty set is an error, and NaN in a compiled graph.
+        2008). An empty set is an error, and NaN in a compiled graph; a row of `ignore_index` is
+        masked out.
         """
         return PartialLoss(self)
 

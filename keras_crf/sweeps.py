@@ -187,7 +187,7 @@ def _log_sweep(potentials, transitions, safe, reverse=False):
 
 
 def _log_messages(unary, transitions, safe):
-    """What reaches each position from the front, from behind, and the states behind.
+    """States in front, what reaches each position from there and from behind, states behind.
 
     Logarithms, (t, b, k) each; states are normalised, `none` is -inf and no message is 0.
     """
@@ -199,12 +199,13 @@ def _log_messages(unary, transitions, safe):
         _, before = _sweep(_SCALED, factors, matrix)
         _, after = _sweep(_SCALED, factors, back, reverse=True)
         arrivals = _arriving(_SCALED, before, matrix), _arriving(_SCALED, after, back)
-        return tuple(ops.log(message) for message in (*arrivals, after))
+        return tuple(ops.log(message) for message in (before, *arrivals, after))
 
     def logarithmic():
         _, before = _sweep(_LOG, potentials, transitions)
         _, after = _sweep(_LOG, potentials, backwards, reverse=True)
-        return _arriving(_LOG, before, transitions), _arriving(_LOG, after, backwards), after
+        arrivals = _arriving(_LOG, before, transitions), _arriving(_LOG, after, backwards)
+        return (before, *arrivals, after)
 
     return ops.cond(safe, scaled, logarithmic)
 
@@ -290,13 +291,16 @@ def _extend_suffixes(carry, both, transitions, n):
     k = transitions.shape[0]
     state, unary = both[:, 0], both[:, 1]
     suffixes = suffixes + ops.take_along_axis(unary, labels, axis=1)
+    # Relative to the best one, whose scores are then, to the last bit, those of Viterbi.
+    suffixes = suffixes - finite(suffixes[:, :1])
     ways = ops.take(ops.transpose(transitions), labels, axis=0) + suffixes[..., None]  # (b, n, i)
     totals = ops.reshape(state[:, None] + ways, (-1, n * k))
-    _, places = _top(totals, n)  # (b, n), place = parent * k + i
+    viterbi = ops.cast(ops.argmax(totals[:, :k], axis=-1), "int32")[:, None]
+    ahead_of_all = np.arange(n * k, dtype="int32") == viterbi
+    _, places = _top(ops.where(ahead_of_all, float("inf"), totals), n)  # place = parent * k + i
     chosen = ops.take_along_axis(ops.reshape(ways, (-1, n * k)), places, axis=1)
     exists = ops.take_along_axis(totals, places, axis=1) > -float("inf")
     chosen = ops.where(exists, chosen, _nothing_like(chosen))
-    chosen = chosen - finite(largest(chosen, axis=1, keepdims=True))  # only differences matter
     nothing_before = ops.all(state == -float("inf"), axis=1, keepdims=True)  # (b, 1)
     same = ops.zeros_like(places) + np.arange(n, dtype="int32")
     parents = ops.where(nothing_before, same, places // k)

@@ -57,6 +57,8 @@ class Values:
             paths and their log-probabilities among all legal paths, both `(b,)` in nats.
         """
         if isinstance(y, keras.KerasTensor):
+            if return_score:
+                raise ValueError("`return_score` takes values, not symbolic tensors.")
             return self(self._adjusted(y, allowed, bonus), mask=mask, output="tags")
         emissions = self._adjusted(self._masked(y, mask), allowed, bonus)
         tags = self._viterbi(emissions)
@@ -77,9 +79,9 @@ class Values:
         if bonus is not None:
             emissions = emissions + ops.cast(ops.convert_to_tensor(bonus), "float32")
         if allowed is not None:
-            allowed = ops.convert_to_tensor(allowed)
-            check_sets(allowed, emissions)
-            emissions = ops.where(ops.cast(allowed, "bool"), emissions, -float("inf"))
+            allowed = ops.cast(ops.convert_to_tensor(allowed), "bool")
+            check_sets(ops.logical_and(allowed, emissions > -float("inf")), emissions)
+            emissions = ops.where(allowed, emissions, -float("inf"))
         return emissions
 
     def n_best(self, y, n, mask=None):
@@ -176,7 +178,7 @@ class Values:
             )
         chain = chains.fold(self._masked(y, mask), *self.decoding_scores())
         chain = chains.shift(chain, self.reach)
-        spans = _as_spans(spans, tables.types)
+        spans = _as_spans(spans, tables.types, chain.kept.shape[1])
         return ops.exp(span_log_probability(chain, spans, tables))
 
     @property
@@ -190,8 +192,8 @@ class Values:
         Returns:
             For each sequence a list of `(start, end, label, probability)`, half-open positions.
         """
-        tags = ops.convert_to_numpy(self.decode(y, mask=mask))
-        spans = [self._tables().spans(row) for row in np.where(tags == self.pad_value, -1, tags)]
+        path = linear_chain.viterbi(self._masked(y, mask), *self.decoding_scores(), pad_value=-1)
+        spans = [self._tables().spans(row) for row in ops.convert_to_numpy(path)]
         values = ops.convert_to_numpy(self.span_probability(y, spans, mask))
         return [
             [(*span, float(value)) for span, value in zip(row, chances, strict=False)]
@@ -199,7 +201,8 @@ class Values:
         ]
 
     def _names(self, labels, scheme):
-        labels, scheme = labels or self.labels, scheme or self.scheme
+        labels = self.labels if labels is None else list(labels)
+        scheme = self.scheme if scheme is None else scheme
         if labels is None or not isinstance(scheme, str):
             raise ValueError(
                 "Spans need the names of the labels and of their scheme: give `labels` and "
@@ -236,9 +239,19 @@ class Values:
         return self.scores(), None
 
     def _legal_only(self, log_likelihood):
-        """With constraints in the loss, a sequence that has no legal path contributes 0."""
+        """With constraints in the loss, a sequence that has no legal path contributes 0.
+
+        Where values can be looked at it is named instead.
+        """
         if not self.constrain_loss:
             return log_likelihood
+        if is_concrete(log_likelihood):
+            forbidden = np.flatnonzero(ops.convert_to_numpy(log_likelihood) == -np.inf)
+            if len(forbidden):
+                raise ValueError(
+                    f"The labels of sequence {forbidden[0]} give weight to illegal paths only, or "
+                    "to some (label smoothing does). Train with `constrain_loss=False`."
+                )
         illegal = log_likelihood == -float("inf")
         return ops.where(illegal, ops.zeros_like(log_likelihood), log_likelihood)
 
@@ -261,7 +274,9 @@ class Values:
 
     def training_partial_log_likelihood(self, y, sets):
         """`(b,)` log of the probability of all paths within sets, for `partial_loss`."""
-        sets, emissions = ops.convert_to_tensor(sets), self._masked(y)
+        sets = ops.convert_to_tensor(sets)
+        ignored = ops.all(sets == ops.cast(self.ignore_index, sets.dtype), axis=-1)
+        emissions = self._masked(y, ops.logical_not(ignored))
         check_sets(sets, emissions)
         (transitions, *boundary), reach = self._training_scores()
         value = linear_chain.partial_log_likelihood(
@@ -305,8 +320,10 @@ class Values:
         Returns:
             The names of the labels whose scores were taken over.
         """
-        old = _names(old_labels or source.labels, source, "old_labels")
-        new = _names(new_labels or self.labels, self, "new_labels")
+        old_labels = source.labels if old_labels is None else old_labels
+        new_labels = self.labels if new_labels is None else new_labels
+        old = _names(old_labels, source, "old_labels")
+        new = _names(new_labels, self, "new_labels")
         shared = [name for name in new if name in old]
         to, of = [new.index(name) for name in shared], [old.index(name) for name in shared]
         for name in set(self.score_shapes()) & set(source.score_shapes()):
@@ -318,17 +335,17 @@ class Values:
         return shared
 
 
-def _as_spans(spans, types):
+def _as_spans(spans, types, length):
     """(b, s, 3) int32 tensor from lists of `(start, end, label)`, or such a tensor as it is."""
     if not isinstance(spans, list | tuple):
         return ops.cast(ops.convert_to_tensor(spans), "int32")
     array = np.full((len(spans), max(1, *map(len, spans), 0), 3), -1, "int32")
     for row, found in zip(array, spans, strict=True):
         for place, (start, end, label) in zip(row, found, strict=False):
-            if not 0 <= start < end or label not in types:
+            if not 0 <= start < end <= (length or end) or label not in types:
                 raise ValueError(
-                    f"Spans are `(start, end, label)` with 0 <= start < end and a label out of "
-                    f"{types}. Received: {(start, end, label)}"
+                    f"Spans are `(start, end, label)`, 0 <= start < end <= {length}, with a label "
+                    f"out of {types}. Received: {(start, end, label)}"
                 )
             place[:] = start, end, types.index(label)
     return ops.convert_to_tensor(array)

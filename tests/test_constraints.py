@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from backend import BACKEND, compiled, numpy, tensor
 
-from keras_crf import ConditionalRandomField, TagSet, scoring
+from keras_crf import ConditionalRandomField, Dictionary, TagSet, linear_chain, scoring
 from keras_crf.label_tables import LabelTables
 
 INF = np.inf
@@ -159,9 +159,18 @@ def test_span_probability_of_every_span(rng, scheme, constrained):
             inside = [n for n, place in enumerate(where) if start <= place < end]
             expected = sum(
                 p for path, p in zip(chain.paths, chain.probabilities, strict=True)
-                if inside and spells(path.tolist(), inside, tables)
+                if p and inside and is_read(path.tolist(), inside, tables, constrained)
             )  # fmt: skip
             assert value == pytest.approx(expected, abs=2e-5), (start, end)
+
+
+def is_read(path, inside, tables, legal):
+    """Whether the path holds just this span; on legal paths, as the tag scheme reads it."""
+    spelled = spells(path, inside, tables)
+    if legal:
+        read = {span[:2] for span in tables.spans(path)}
+        assert spelled == ((inside[0], inside[-1] + 1) in read)
+    return spelled
 
 
 def spells(path, inside, tables):
@@ -170,7 +179,61 @@ def spells(path, inside, tables):
     wanted = [single] if n == 1 else [first, *[inner] * (n - 2), last]
     behind = inside[-1] + 1
     ends = behind == len(path) or not tables.joins[path[behind - 1], path[behind]]
-    return [path[i] for i in inside] == wanted and ends
+    before = inside[0] - 1
+    begins = before < 0 or not tables.joins[path[before], path[before + 1]]
+    return [path[i] for i in inside] == wanted and begins and ends
+
+
+@pytest.mark.parametrize("scale", [5.0, 300.0, 1e4])
+def test_span_probability_at_the_end_of_a_long_sequence(rng, scale):
+    """Against the probability of all paths through the spelling of the span, and no more."""
+    crf = built(rng)
+    t, start, end = 512, 500, 504
+    emissions = (rng.normal(size=(1, t, 5)) * scale).astype("float32")
+    path = numpy(crf.decode(emissions))[0]
+    emissions[0, start:end] = np.where(np.eye(5)[[1, 2, 2, 2]] > 0, scale, -scale)
+    sets = np.ones((1, t, 5))
+    sets[0, start:end] = np.eye(5)[[1, 2, 2, 2]]
+    sets[0, end, 2] = 0
+    scores = crf.decoding_scores()
+    expected = linear_chain.partial_log_likelihood(emissions, sets, *scores, reach=crf.reach)
+    value = numpy(crf.span_probability(emissions, [[(start, end, "PER")]]))
+    assert 0 <= value <= 1 and len(path) == t
+    np.testing.assert_allclose(value[0], np.exp(numpy(expected)), atol=1e-4)
+
+
+def test_no_legal_path(rng):
+    """Nothing that looks like a healthy distribution, whichever value one asks for."""
+    crf = built(rng)
+    emissions = rng.normal(size=(2, 3, 5))
+    emissions[0, 0] = [-INF, -INF, 0, -INF, -INF]  # I-PER cannot begin
+    assert numpy(crf.log_partition(emissions))[0] == -INF
+    assert np.all(np.isnan(numpy(crf.marginals(emissions))[0]))
+    assert np.isnan(numpy(crf.entropy(emissions))[0])
+    assert np.all(numpy(crf.sample(emissions, 5, seed=1))[0] == -1)
+    assert np.all(numpy(crf.n_best(emissions, 2)[1])[0] == -INF)
+    assert numpy(crf.span_probability(emissions, [[(0, 1, "PER")], []]))[0] == 0
+    _, scores, log_probabilities = crf.decode(emissions, return_score=True)
+    assert numpy(scores)[0] == numpy(log_probabilities)[0] == -INF
+    for value in (crf.log_partition, crf.entropy):
+        assert np.isfinite(numpy(value(emissions))[1])
+
+
+def test_a_dictionary_in_the_order_of_the_layer(rng):
+    labels = ["B-X", "I-X", "O"]
+    crf = built(rng, labels)
+    words = Dictionary({"ab": "X"})
+    allowed = words.allowed_labels("cabc", TagSet(["X"], "BIO"), labels=labels)
+    tags = numpy(crf.decode(rng.normal(size=(50, 4, 3)), allowed=np.stack([allowed] * 50)))
+    assert np.all(tags[:, 1:3] == [0, 1]) and np.all(tags[:, 3] != 1)
+    bonus = words.bonus("cabc", TagSet(["X"], "BIO"), 5.0, labels=labels)
+    np.testing.assert_allclose(bonus, [[0, 0, 0], [2.5, 0, 0], [0, 2.5, 0], [0, 0, 0]])
+
+
+def test_spans_of_labels_that_equal_the_pad_value(rng):
+    crf = built(rng, ["s", "b", "m", "e"], "SBME", pad_value=0)
+    emissions = np.where(np.eye(4)[[[0, 1, 3, 0]]] > 0, 50.0, 0.0)
+    assert [span[:2] for span in crf.decode_spans(emissions)[0]] == [(0, 1), (1, 3), (3, 4)]
 
 
 def test_decoded_spans_with_their_probabilities(rng):
@@ -229,6 +292,18 @@ def test_constrained_loss_sums_over_legal_paths(rng):
     for mine, theirs in zip(free.weights, crf.weights, strict=True):
         mine.assign(theirs)
     assert numpy(free.sparse_loss(tags, free(emissions))) > expected
+
+
+def test_weights_and_sets_that_need_illegal_paths_are_named(rng):
+    crf = built(rng, constrain_loss=True)
+    emissions = crf(rng.normal(size=(2, 4, 5)))
+    legal = np.eye(5)[[[0, 1, 2, 0], [3, 4, 0, 1]]]
+    for weights in (0.9 * legal + 0.02, np.eye(5)[[[0, 2, 2, 0]] * 2]):
+        with pytest.raises(ValueError, match="give weight to illegal paths"):
+            crf.dense_loss(weights, emissions)
+    sets = np.eye(5)[[[2, 0, 0, 0]] * 2]
+    with pytest.raises(ValueError, match="give weight to illegal paths"):
+        crf.partial_loss(sets, emissions)
 
 
 @pytest.mark.parametrize(
@@ -327,7 +402,7 @@ def test_fit_with_partial_labels(rng):
 # --- Span F1 in the graph ---
 
 
-@pytest.mark.parametrize("scheme", ["BIO", "IOB1", "IOE1", "BIOES", "BMES", "SBME"])
+@pytest.mark.parametrize("scheme", ["BIO", "IOB1", "IOE1", "IOE2", "BIOES", "BILOU", "SBME"])
 def test_span_f1_equals_score_spans(rng, scheme):
     """On random labels, illegal ones included, with gaps, over several batches."""
     tags = TagSet(() if scheme == "SBME" else ["A", "B"], scheme)
