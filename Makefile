@@ -31,7 +31,7 @@ example: $(VENV)/ready
 	$(RUN) examples/task_sequence_labeling_cws_crf.py $(ARGS)
 
 test: $(VENV)/ready
-	$(RUN) -m pytest $(ARGS)
+	$(RUN) -m pytest --numprocesses auto $(ARGS)
 
 lint: $(VENV)/ready
 	$(VENV)/bin/ruff check .
