@@ -3,6 +3,7 @@
 #   make example                train the word segmenter on real text
 #   make test                   the whole suite; BACKEND=jax or BACKEND=torch for the others
 #   make lint                   style and format
+#   make docs                   the pages of docs/ as a site in site/
 #   make format                 mend what `make lint` can mend
 
 BACKEND ?= tensorflow
@@ -25,7 +26,7 @@ HUB = keras-hub==0.32.*
 HUB_NEEDS = absl-py kagglehub kagglesdk==0.1.28 packaging regex rich safetensors sentencepiece \
             snownlp==0.12.3 tokenizers
 
-.PHONY: example test lint format clean
+.PHONY: example test lint format docs clean
 
 example: $(VENV)/ready
 	$(RUN) examples/task_sequence_labeling_cws_crf.py $(ARGS)
@@ -41,6 +42,10 @@ format: $(VENV)/ready
 	$(VENV)/bin/ruff check --fix .
 	$(VENV)/bin/ruff format .
 
+docs: $(VENV)/ready
+	$(PIP) --editable '.[docs]'
+	NO_MKDOCS_2_WARNING=1 $(VENV)/bin/mkdocs build --strict
+
 $(VENV)/ready: setup.cfg Makefile
 	test -x $(VENV)/bin/python || $(PYTHON) -m venv $(VENV)
 ifeq ($(BACKEND),tensorflow)
@@ -55,4 +60,4 @@ endif
 	touch $@
 
 clean:
-	rm -rf .venv .venv-jax .venv-torch build dist *.egg-info .pytest_cache .ruff_cache .hypothesis
+	rm -rf .venv .venv-jax .venv-torch build dist site *.egg-info .pytest_cache .ruff_cache .hypothesis
