@@ -76,8 +76,9 @@ def integer_labels(labels):
         labels = labels[..., 0]
     if len(labels.shape) != 2:
         raise ValueError(
-            "`sparse_loss` takes integer labels of the shape (batch, time) or (batch, time, 1). "
-            f"Received: {tuple(labels.shape)}. For one-hot labels use `dense_loss`."
+            "`sparse_loss`, and the metrics for it, take integer labels of the shape (batch, time) "
+            f"or (batch, time, 1). Received: {tuple(labels.shape)}. For one-hot labels use "
+            "`dense_loss` and `dense_accuracy`."
         )
     whole = ops.cast(labels, "int32")
     return ops.where(

@@ -24,7 +24,8 @@ def span_log_probability(chain, spans, tables):
         tables: `LabelTables` with a spelling.
 
     Returns:
-        `(b, s)` float32 in nats; -inf for spans without any kept position, and for padding.
+        `(b, s)` float32 in nats; -inf for padding, for spans that do not fit the axis, for unknown
+        types, and where no position is kept.
     """
     unary, kept = chain.unary, chain.kept  # (b, t, k), (b, t)
     messages = sweeps.log_messages(unary, chain.transitions, chain.safe)
@@ -34,6 +35,8 @@ def span_log_probability(chain, spans, tables):
     filtered = joint - growth[..., None]  # log p(label | everything up to here)
 
     start, end, group = (spans[..., i] for i in range(3))  # (b, s)
+    known = ops.logical_and(group >= 0, group < len(tables.types))
+    group = ops.cast(ops.clip(group, 0, len(tables.types) - 1), "int32")
     first, last, length = _kept_within(kept, start, end)
     labels = ops.take(ops.convert_to_tensor(tables.spelling), group, axis=0)  # (b, s, 4)
     single, opening, _, closing = (labels[..., i] for i in range(4))
@@ -47,7 +50,7 @@ def span_log_probability(chain, spans, tables):
     every = _at(log_sum_exp(filtered + behind, axis=-1), last)
     leaving = _leaving(every, after, chain.transitions, last, final, tables)
     value = beginning + ops.where(length == 1, 0.0, within) + leaving
-    fits = ops.logical_and(start >= 0, end <= ops.shape(kept)[1])
+    fits = ops.logical_and(ops.logical_and(known, start >= 0), end <= ops.shape(kept)[1])
     exists = ops.logical_and(ops.logical_and(fits, length > 0), start < end)
     exists = ops.logical_and(exists, ops.logical_not(chain.impossible)[:, None])
     return ops.where(exists, ops.minimum(value, 0.0), -float("inf"))

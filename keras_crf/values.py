@@ -77,7 +77,8 @@ class Values:
     def _adjusted(self, emissions, allowed, bonus):
         """Emissions with what is known about single positions."""
         if bonus is not None:
-            emissions = emissions + ops.cast(ops.convert_to_tensor(bonus), "float32")
+            raised = emissions + ops.cast(ops.convert_to_tensor(bonus), "float32")
+            emissions = ops.where(emissions == -float("inf"), emissions, raised)
         if allowed is not None:
             allowed = ops.cast(ops.convert_to_tensor(allowed), "bool")
             check_sets(ops.logical_and(allowed, emissions > -float("inf")), emissions)
@@ -310,7 +311,7 @@ class Values:
         """Take over the scores of another layer for the labels that both have.
 
         To go on training after a label was added or the order has changed; the scores of new labels
-        stay as they are. Do the same with the rows of the `Dense` layer in front.
+        stay as they are. Do the same with the columns of the `Dense` kernel in front, and its bias.
 
         Args:
             source: a built `ConditionalRandomField`.
