@@ -302,7 +302,8 @@ class ConditionalRandomField(Objectives, Values, keras.layers.Layer):
                     f"the shape {shape}. The file holds {scores.shape}."
                 )
             getattr(self, f"_{name}").assign((scores / self.lr_multiplier).astype("float32"))
-        self._enter(bytes(np.asarray(store["key"])).decode())
+        if "key" in store.keys():  # noqa: SIM118, stores are no mappings
+            self._enter(bytes(np.asarray(store["key"])).decode())
         binding.loaded(self)
 
     def get_config(self):
