@@ -50,7 +50,10 @@ RAW_SENTENCES = [
 
 
 def parse_options(arguments=None):
-    parser = argparse.ArgumentParser(description="Chinese word segmentation with BERT and a CRF.")
+    parser = argparse.ArgumentParser(
+        description="Chinese word segmentation with BERT and a CRF.",
+        formatter_class=argparse.ArgumentDefaultsHelpFormatter,
+    )
     add = parser.add_argument
     add("--backbone", help="Keras-Hub preset or local folder; default: a small BERT from scratch")
     add("--bert-layers", type=int, help="read this Transformer layer and drop the later ones")
@@ -60,14 +63,18 @@ def parse_options(arguments=None):
     add("--epochs", type=int, default=3)
     add("--batch-size", type=int, default=64)
     add("--max-length", type=int, default=48, help="tokens in a window, [CLS] and [SEP] included")
-    add("--train", help="segmented training file, words between blanks (bakeoff format)")
-    add("--test", help="segmented test file")
+    add("--train", help="segmented file, words between blanks (bakeoff format); with --test")
+    add("--test", help="segmented test file; with --train")
     add("--limit", type=int, help="use only so many training sentences")
     add("--save", default="models/cws_crf.keras", help="where the trained model goes")
     add("--seed", type=int, default=42)
     options = parser.parse_args(arguments)
     if bool(options.train) != bool(options.test):
         parser.error("--train and --test go together")
+    if not options.save.endswith(".keras"):
+        parser.error(f"--save takes a path that ends in .keras. Received: {options.save}")
+    if options.max_length < 8:
+        parser.error(f"--max-length must be 8 or more. Received: {options.max_length}")
     return options
 
 
@@ -92,6 +99,9 @@ def load_data(options):
     else:
         sentences = [[word for word, _ in sentence] for sentence in corpora.read_pfr()]
         train, validation, test = corpora.split_by_order(sentences, validation=0.02, test=0.1)
+    for name, sentences in (("training", train), ("validation", validation), ("test", test)):
+        if not sentences:
+            raise SystemExit(f"There are no {name} sentences: see --train and --test")
     return train[: options.limit], validation, test
 
 
@@ -241,7 +251,9 @@ def evaluate(segmenter, sentences):
 # %%
 segmenter = WordSegmenter(model, align, options.max_length)
 started = time.time()
-model.fit(batches, epochs=options.epochs, callbacks=[Evaluate(segmenter, validation)])
+callbacks = [Evaluate(segmenter, validation)]
+progress = "auto" if sys.stdout.isatty() else 2  # a bar for people, a line for files
+model.fit(batches, epochs=options.epochs, callbacks=callbacks, verbose=progress)
 print(f"Trained in {time.time() - started:.0f} s")
 
 # %% [markdown]
@@ -292,7 +304,8 @@ again = WordSegmenter(
     loaded, CharacterAligner(path.with_suffix(".vocabulary.txt")), options.max_length
 )
 print(f"\nSegmented by the model loaded from {path}:")
-for sentence in RAW_SENTENCES:
+sentences = ["".join(words) for words in test[:4]] if options.train else RAW_SENTENCES
+for sentence in sentences:
     words = again.segment(sentence)
     assert words == segmenter.segment(sentence), "the loaded model segments otherwise"
     print("  " + " / ".join(words))

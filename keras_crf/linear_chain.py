@@ -22,7 +22,7 @@ What is left is a plain chain, and `sweeps` runs along it. Gradients are closed 
 covariances), so no loop is ever differentiated.
 
 Forbidden transitions (minus infinity) send sums into the slower log space, unless `reach` tells in
-how many steps every label reaches every other along allowed ones (`tag_schemes.reach`).
+how many steps every label reaches every other along allowed ones (`constraints.reach`).
 """
 
 import keras

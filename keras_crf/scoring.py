@@ -265,7 +265,7 @@ def _same_number(gold, predicted):
 
 
 def _span_set(spans, n):
-    spans = set(map(tuple, spans))
+    spans = {tuple(span)[:3] for span in spans}  # a probability may follow
     wrong = [span for span in spans if len(span) != 3]
     if wrong:
         raise ValueError(f"Sentence {n}: expected spans (start, end, label), received {wrong[0]}.")

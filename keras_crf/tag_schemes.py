@@ -18,7 +18,6 @@ Segmentation as Character Tagging" (SBME; bert4keras for the order of its ids).
 
 from collections import Counter
 from itertools import pairwise
-from typing import NamedTuple
 
 import numpy as np
 
@@ -282,8 +281,14 @@ class TagSet:
         """Finds the types of a corpus, sequences of tag names, and guesses its scheme.
 
         Of the schemes that have all letters seen, the one that makes the fewest places illegal
-        wins; of equal ones the first in `SCHEMES`. `.reason` of the result tells the counts.
+        wins; of equal ones the first in `SCHEMES`. Types are sorted. `.reason` tells the counts.
         """
+        corpus = list(corpus)
+        if any(isinstance(tags, str) and {"-", "_"} & set(tags) for tags in corpus):
+            raise ValueError(
+                "Expected a corpus: a list of sequences of tag names. Received: tag names. Put one "
+                "sequence into a list of its own."
+            )
         corpus = [list(tags) for tags in corpus]
         pairs = _pairs(corpus)
         parts = {tag: take_apart(tag, corpus) for tag, _ in pairs if tag not in (None, "O")}
@@ -309,70 +314,6 @@ class TagSet:
     def _illegal_among(self, pairs):
         ids = {tag: len(self) if tag is None else self._id(tag) for pair in pairs for tag in pair}
         return sum(n for (i, j), n in pairs.items() if not self._legal[ids[i], ids[j]])
-
-
-class Legality(NamedTuple):
-    """Boolean arrays that say which labels may stand where."""
-
-    transitions: np.ndarray  # (k, k): [i, j] is true where label i may be FOLLOWED BY label j
-    starts: np.ndarray  # (k,): may stand first
-    ends: np.ndarray  # (k,): may stand last
-
-
-def legal(labels, scheme) -> Legality:
-    """Says which of the labels of a model may follow which, start and end, in THEIR order.
-
-    Args:
-        labels: k different tag names in any order, such as `["I-PER", "O", "B-PER"]`; some of the
-            scheme's tags may be missing. `B_PER` is read as `B-PER`, `B` as `b`.
-        scheme: The name of a scheme, see `TagSet`.
-
-    Returns:
-        `Legality`, a tuple `(transitions, starts, ends)`.
-    """
-    parts = [take_apart(label)[:2] for label in labels]
-    types = sorted({label for letter, label in parts if letter not in (None, "O")}) or [""]
-    tags = TagSet(() if str(scheme).upper() == "SBME" else types, scheme)
-    ids = [tags._by_parts.get(part, IGNORE) for part in parts]
-    for n, label in enumerate(labels):
-        if ids[n] == IGNORE or ids[n] in ids[:n]:
-            raise ValueError(
-                f"Expected different tags of {tags.scheme}, such as {tags.names[:5]}. Received: "
-                f"{label!r} at position {n}. Mask the positions that carry another label, such as "
-                "padding; for labels of your own making write the boolean arrays by hand."
-            )
-    transitions = tags.allowed_transitions[np.ix_(ids, ids)]
-    return Legality(transitions, tags.allowed_starts[ids], tags.allowed_ends[ids])
-
-
-def reach(allowed_transitions) -> int | None:
-    """Finds the smallest d such that every label reaches every label in exactly d legal steps.
-
-    If d steps suffice, so do d + 1. Hence squares of the matrix bracket d and halving finds it.
-
-    Args:
-        allowed_transitions: Booleans `(k, k)`: [i, j] is true where i may be followed by j.
-
-    Returns:
-        d >= 1, or None if some label never reaches some other, or only in step with a cycle.
-    """
-    powers = [np.asarray(allowed_transitions, bool)]  # of 1, 2, 4... steps
-    enough = (len(powers[0]) - 1) ** 2 + 1  # Wielandt's bound on d
-    while not powers[-1].all() and 2 ** (len(powers) - 1) < enough:
-        powers.append(_walk(powers[-1], powers[-1]))
-    if not powers[-1].all():
-        return None
-    steps, walked = 0, np.eye(len(powers[0]), dtype=bool)
-    for n, power in reversed([*enumerate(powers)]):
-        further = _walk(walked, power)
-        if not further.all():
-            steps, walked = steps + 2**n, further
-    return steps + 1
-
-
-def _walk(first, then):
-    """Pairs (i, j) joined by a way of `first` and a way of `then`."""
-    return first.astype("float32") @ then.astype("float32") > 0
 
 
 def _touch(left, right):

@@ -113,6 +113,28 @@ class TokenizedText(NamedTuple):
             restored.append(Span(starts[first], ends[last - 1], label))
         return restored
 
+    def restore_tokens(self, spans: Iterable[Sequence]) -> list[tuple]:
+        """Turn spans of token positions, as `crf.decode_spans` gives them, into character spans.
+
+        Args:
+            spans: `(start, end, ...)`, half-open, in tokens (special ones and pieces counted); what
+                follows, such as label and probability, is kept.
+
+        Returns:
+            List of `(start, end, ...)`, half-open characters of `text`, whole words each.
+        """
+        offsets, number = self.label_offsets(), np.cumsum(self.mask) - 1
+        restored = []
+        for start, end, *rest in spans:
+            if not (0 <= start < end <= len(self.mask) and self.mask[start]):
+                raise ValueError(
+                    f"Expected 0 <= start < end <= {len(self.mask)}, the number of tokens, and a "
+                    f"start that carries a label. Received: {(start, end, *rest)}"
+                )
+            first, last = offsets[number[start]], offsets[number[end - 1]]
+            restored.append((int(first[0]), int(last[1]), *rest))
+        return restored
+
     def place(self, labels: Sequence[int], fill: int = IGNORE) -> np.ndarray:
         """Put one label per label position on the tokens.
 

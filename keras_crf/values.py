@@ -42,14 +42,14 @@ class Values:
 
     # --- Paths ---
 
-    def decode(self, y, return_score=False, mask=None, allowed=None, bonus=None):
+    def decode(self, y, return_score=False, mask=None, allowed_labels=None, bonus=None):
         """Viterbi path.
 
         Args:
             y: emissions `(b, t, k)`.
             return_score: also return how good and how probable the path is.
             mask: `(b, t)`, true or non-zero = keep.
-            allowed: `(b, t, k)`, true or non-zero = the label may stand here; None allows all.
+            allowed_labels: `(b, t, k)`, non-zero = the label may stand here; None allows all.
             bonus: `(b, t, k)` nats added to the emissions, such as those of a dictionary.
 
         Returns:
@@ -59,8 +59,8 @@ class Values:
         if isinstance(y, keras.KerasTensor):
             if return_score:
                 raise ValueError("`return_score` takes values, not symbolic tensors.")
-            return self(self._adjusted(y, allowed, bonus), mask=mask, output="tags")
-        emissions = self._adjusted(self._masked(y, mask), allowed, bonus)
+            return self(self._adjusted(y, allowed_labels, bonus), mask=mask, output="tags")
+        emissions = self._adjusted(self._masked(y, mask), allowed_labels, bonus)
         tags = self._viterbi(emissions)
         if not return_score:
             return tags
@@ -77,10 +77,13 @@ class Values:
     def _adjusted(self, emissions, allowed, bonus):
         """Emissions with what is known about single positions."""
         if bonus is not None:
-            raised = emissions + ops.cast(ops.convert_to_tensor(bonus), "float32")
+            bonus = ops.cast(ops.convert_to_tensor(bonus), "float32")
+            chains.check_axes("bonus", bonus, emissions, rank=3)
+            raised = emissions + bonus
             emissions = ops.where(emissions == -float("inf"), emissions, raised)
         if allowed is not None:
             allowed = ops.cast(ops.convert_to_tensor(allowed), "bool")
+            chains.check_axes("allowed_labels", allowed, emissions, rank=3)
             check_sets(ops.logical_and(allowed, emissions > -float("inf")), emissions)
             emissions = ops.where(allowed, emissions, -float("inf"))
         return emissions
@@ -342,7 +345,8 @@ def _as_spans(spans, types, length):
         return ops.cast(ops.convert_to_tensor(spans), "int32")
     array = np.full((len(spans), max(1, *map(len, spans), 0), 3), -1, "int32")
     for row, found in zip(array, spans, strict=True):
-        for place, (start, end, label) in zip(row, found, strict=False):
+        for place, span in zip(row, found, strict=False):
+            start, end, label = _one_span(span)
             if not 0 <= start < end <= (length or end) or label not in types:
                 raise ValueError(
                     f"Spans are `(start, end, label)`, 0 <= start < end <= {length}, with a label "
@@ -350,6 +354,15 @@ def _as_spans(spans, types, length):
                 )
             place[:] = start, end, types.index(label)
     return ops.convert_to_tensor(array)
+
+
+def _one_span(span):
+    if not isinstance(span, list | tuple) or len(span) < 3:
+        raise ValueError(
+            "Expected for each sequence a list of spans `(start, end, label)`, as in "
+            f'[[(0, 2, "PER")], []] for two sequences. Received the span: {span!r}'
+        )
+    return span[:3]
 
 
 def _names(labels, layer, argument):

@@ -3,7 +3,7 @@
 import numpy as np
 
 from keras_crf.best_paths import best_path, n_best_paths, path_scores
-from keras_crf.tag_schemes import legal
+from keras_crf.constraints import legal
 
 
 class ViterbiDecoder:

@@ -224,7 +224,7 @@ def test_a_dictionary_in_the_order_of_the_layer(rng):
     crf = built(rng, labels)
     words = Dictionary({"ab": "X"})
     allowed = words.allowed_labels("cabc", TagSet(["X"], "BIO"), labels=labels)
-    tags = numpy(crf.decode(rng.normal(size=(50, 4, 3)), allowed=np.stack([allowed] * 50)))
+    tags = numpy(crf.decode(rng.normal(size=(50, 4, 3)), allowed_labels=np.stack([allowed] * 50)))
     assert np.all(tags[:, 1:3] == [0, 1]) and np.all(tags[:, 3] != 1)
     bonus = words.bonus("cabc", TagSet(["X"], "BIO"), 5.0, labels=labels)
     np.testing.assert_allclose(bonus, [[0, 0, 0], [2.5, 0, 0], [0, 2.5, 0], [0, 0, 0]])
@@ -266,15 +266,18 @@ def test_allowed_labels_and_bonuses(rng):
     emissions = rng.normal(size=(20, 4, 5)).astype("float32")
     allowed, bonus = rng.random((20, 4, 5)) < 0.7, rng.normal(size=(20, 4, 5)).astype("float32")
     allowed[..., 0] = True
-    tags = numpy(crf.decode(emissions, allowed=allowed, bonus=bonus))
+    tags = numpy(crf.decode(emissions, allowed_labels=allowed, bonus=bonus))
     changed = np.where(allowed, emissions + bonus, -INF)
     for path, chain in zip(tags, legal_chains(crf, changed), strict=True):
         assert path.tolist() == chain.best_path()
     expected = crf.decoder().decode(emissions, bonus=bonus, allowed_labels=allowed)
     np.testing.assert_array_equal(tags, expected)
+    for wrong in ({"bonus": bonus[0]}, {"allowed_labels": allowed[:1]}):
+        with pytest.raises(ValueError, match=r"must have the shape \(20, 4, 5\)"):
+            crf.decode(emissions, **wrong)
     allowed[3, 2] = False
     with pytest.raises(ValueError, match="No label is allowed at sequence 3, position 2"):
-        crf.decode(emissions, allowed=allowed)
+        crf.decode(emissions, allowed_labels=allowed)
 
 
 # --- Constraints in the loss ---

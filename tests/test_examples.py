@@ -50,7 +50,7 @@ def test_word_segmentation(tmp_path, head):
     output = run("task_sequence_labeling_cws_crf.py", tmp_path, *options)
     assert "F1" in output
     assert ("Transition scores" in output) == (head == "crf")
-    assert "小" in output.split("model loaded from")[1]
+    assert "火车" in output.split("model loaded from")[1].replace(" / ", "")
     assert (tmp_path / "model.keras").exists()
 
 
@@ -65,8 +65,17 @@ def test_word_segmentation_on_one_layer_of_a_local_backbone(tmp_path):
     )
     output = run("task_sequence_labeling_cws_crf.py", tmp_path, *options, "--bert-layers", "1")
     assert "8 training" in output
-    assert "小" in output.split("model loaded from")[1]
+    assert "火车" in output.split("model loaded from")[1].replace(" / ", "")
     errors = run(
         "task_sequence_labeling_cws_crf.py", tmp_path, *options, "--bert-layers", "0", fails=True
     )
     assert "--bert-layers must be 1 to 3" in errors
+
+
+def test_options_are_checked_before_anything_is_trained(tmp_path):
+    script = "task_sequence_labeling_cws_crf.py"
+    errors = run(script, tmp_path, "--save", "model", fails=True)
+    assert "--save takes a path that ends in .keras" in errors
+    (tmp_path / "empty.txt").write_text("\n")
+    errors = run(script, tmp_path, "--test", "empty.txt", fails=True)
+    assert "There are no test sentences" in errors

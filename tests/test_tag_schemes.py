@@ -11,8 +11,9 @@ from real_corpora import NER, needs_data, read_tags
 from seqeval import scheme as seqeval_schemes
 from seqeval.metrics.sequence_labeling import get_entities
 
+from keras_crf.constraints import legal, reach
 from keras_crf.spans import Span, word_spans
-from keras_crf.tag_schemes import SCHEMES, TagSet, legal, reach
+from keras_crf.tag_schemes import SCHEMES, TagSet
 
 relaxed = settings(max_examples=60, deadline=None)  # a busy machine is no failure
 TYPED = [name for name in SCHEMES if name != "SBME"]
@@ -345,6 +346,11 @@ def test_from_tags_tolerates_some_illegal_places():
     found = TagSet.from_tags(corpus)
     assert found.scheme == "BIO"
     assert "BIO 1" in found.reason and "IOB1 5" in found.reason
+
+
+def test_from_tags_refuses_one_sequence_that_is_no_corpus():
+    with pytest.raises(ValueError, match="Expected a corpus"):
+        TagSet.from_tags(["O", "B-PER", "I-PER"])
 
 
 def test_from_tags_reads_separators_and_bare_letters():

@@ -242,3 +242,14 @@ def test_stitch_refuses_windows_of_several_texts():
     for mixed in (windows * 2, windows[::-1], windows[1:]):
         with pytest.raises(ValueError, match="all windows of ONE text, in order"):
             stitch(mixed, [np.zeros((12, 3))] * len(mixed))
+
+
+def test_token_spans_are_restored_to_whole_words_and_keep_what_follows():
+    """Special tokens and pieces count as tokens, as they do in what a model decodes."""
+    pieces = ["[UNK]", "[CLS]", "[SEP]", "[PAD]", "ann", "##a", "lives", "in", "rome"]
+    text = WordPieceAligner(pieces, lowercase=True)("Anna lives in Rome", add_special=True)
+    spans = text.restore_tokens([(1, 2, "PER", 0.9), (5, 6, "LOC", 0.8)])
+    assert spans == [(0, 4, "PER", 0.9), (14, 18, "LOC", 0.8)]
+    for wrong in [(0, 2), (2, 3), (5, 9), (3, 3)]:
+        with pytest.raises(ValueError, match="a start that carries a label"):
+            text.restore_tokens([wrong])
