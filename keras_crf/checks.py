@@ -40,17 +40,6 @@ def checked_weights(label_weights):
     return weights
 
 
-def check_mask(mask, emissions):
-    """Refuse a mask that is not `(b, t)`."""
-    expected, received = tuple(emissions.shape)[:2], tuple(mask.shape)
-    axes = zip(expected, received, strict=False)
-    if len(received) != 2 or any(a != b for a, b in axes if None not in (a, b)):
-        raise ValueError(
-            f"`mask` must have the shape (batch, time) of the emissions, {expected}. "
-            f"Received: {received}"
-        )
-
-
 def check_sample_weight(sample_weight):
     """A tensor of the shape `(b,)` or `()`, or None."""
     if sample_weight is None:

@@ -8,10 +8,10 @@ import numpy as np
 from keras import ops
 
 from keras_crf import binding, linear_chain
+from keras_crf.chains import check_axes
 from keras_crf.checks import (
     are_probabilities,
     check_arguments,
-    check_mask,
     checked_weights,
     made_by_softmax,
 )
@@ -231,7 +231,7 @@ class ConditionalRandomField(Objectives, Values, keras.layers.Layer):
         """Shape and dtype of the output."""
         _check_output(output)
         if mask is not None:
-            check_mask(mask, inputs)
+            check_axes("mask", mask, inputs)
         if made_by_softmax(inputs):
             self._warn_of_softmax()
         if output == "tags":
@@ -255,7 +255,7 @@ class ConditionalRandomField(Objectives, Values, keras.layers.Layer):
         if mask is None:
             return emissions
         mask = ops.convert_to_tensor(mask)
-        check_mask(mask, emissions)
+        check_axes("mask", mask, emissions)
         return ops.where(ops.cast(mask, "bool")[..., None], emissions, -float("inf"))
 
     def _look_for_probabilities(self, emissions):
